@@ -1,0 +1,117 @@
+# Tally: build, test, and everything else a contributor runs. `make help` lists the targets.
+#
+# VARIANT=release|asan|tsan|ndebug chooses the build; each has its own folder under build/.
+# Sources are found by folder: a new .c file in a layer is built, a new tests/test_*.c is run.
+
+VARIANT ?= release
+B       := build/$(VARIANT)
+
+WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wmissing-prototypes -Wconversion -Wno-sign-conversion -Werror
+# No -ffast-math anywhere (it breaks NaN checks). Contraction is off: an FMA happens only where one is written.
+FP      := -ffp-contract=off -fno-math-errno -fno-trapping-math
+CFLAGS  ?= -O2 -g
+LIBS    := -ljansson -lzip -lpcre2-8 -lutf8proc -lm -ldl -lpthread
+OMP     := -fopenmp
+EXTRA   :=
+
+ifeq ($(VARIANT),asan)
+  EXTRA := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1
+else ifeq ($(VARIANT),ndebug)
+  EXTRA := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -DNDEBUG
+else ifeq ($(VARIANT),tsan)
+  CC    := clang
+  EXTRA := -fsanitize=thread -fno-omit-frame-pointer -O1
+else ifeq ($(VARIANT),clang)
+  CC    := clang
+endif
+
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) $(FP) $(CFLAGS) $(OMP) $(EXTRA) -MMD -MP
+
+LAYERS   := kernels weights tokenizer engine
+LIB_SRC  := $(sort $(foreach d,$(LAYERS),$(wildcard $(d)/*.c)))
+TOOL_SRC := $(sort $(wildcard tools/*.c))
+TEST_SRC := $(sort $(wildcard tests/test_*.c))
+HELP_SRC := $(filter-out $(TEST_SRC) $(wildcard tests/fuzz_*.c),$(wildcard tests/*.c))
+LAYOUTS  := $(sort $(wildcard weights/layouts/*.json))
+PRESETS  := $(sort $(wildcard tools/presets/*.json))
+
+LIB_OBJ  := $(LIB_SRC:%.c=$(B)/%.o) $(B)/weights/layouts_data.o
+TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/%.o) $(B)/tools/presets_data.o
+HELP_OBJ := $(HELP_SRC:%.c=$(B)/%.o)
+TESTS    := $(TEST_SRC:tests/%.c=$(B)/tests/%)
+
+.PHONY: all help deps demo test check-asan check-tsan check-ndebug check-clang fuzz bench audit format lint layers install clean
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(B)/tally ## build tally and libtally.a
+
+help: ## list the targets
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+deps: ## install what building and testing need (says what first; silent when nothing is missing)
+	@./tools/deps.sh
+
+$(B)/libtally.a: $(LIB_OBJ)
+	@rm -f $@; $(AR) rcs $@ $^
+
+$(B)/tally: $(TOOL_OBJ) $(B)/libtally.a
+	$(CC) $(ALL_CFLAGS) -o $@ $(TOOL_OBJ) $(B)/libtally.a $(LIBS)
+
+# Instruction sets are chosen when the program starts; each file is compiled for its own.
+# -O3 for kernels: their loops are written for the vectoriser, in an order that it may not change.
+$(B)/kernels/%.o: CFLAGS += -O3
+$(B)/kernels/%_avx2.o: CFLAGS += -mavx2 -mfma -mf16c
+$(B)/kernels/%_avx512.o: CFLAGS += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
+
+$(B)/%.o: %.c | deps
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# JSON files of a folder, embedded: an array of { name, text }.
+$(B)/weights/layouts_data.c: tools/embed.sh $(LAYOUTS)
+	@mkdir -p $(@D)
+	./tools/embed.sh layout_files $(LAYOUTS) > $@
+$(B)/tools/presets_data.c: tools/embed.sh $(PRESETS)
+	@mkdir -p $(@D)
+	./tools/embed.sh preset_files $(PRESETS) > $@
+$(B)/%_data.o: $(B)/%_data.c | deps
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+$(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(B)/libtally.a
+	$(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LIBS)
+
+demo: all ## run the shipped level-21 checkpoint and print what the answer cost
+	@./tools/demo.sh $(B)/tally
+
+test: layers all $(TESTS) ## every test: units, goldens, invariances, counts, hostile files, the command line
+	@./tests/run.sh $(B)
+
+check-asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(MAKE) VARIANT=asan test
+check-ndebug: ## the same with -DNDEBUG
+	$(MAKE) VARIANT=ndebug test
+check-tsan: ## the tests under ThreadSanitizer (clang, libomp-14-dev)
+	TSAN_OPTIONS=ignore_noninstrumented_modules=1 OMP_TOOL_LIBRARIES=/usr/lib/llvm-14/lib/libarcher.so $(MAKE) VARIANT=tsan test
+check-clang: ## the tests built with clang
+	$(MAKE) VARIANT=clang test
+
+layers: ## the include rule: kernels <- weights, tokenizer <- engine <- tools
+	@./tests/layers.sh
+
+lint: layers ## formatting, static analysis
+	@./tools/lint.sh
+
+format: ## clang-format over every source
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+PREFIX ?= /usr/local
+install: all ## copy tally, libtally.a and tally.h under PREFIX
+	install -D $(B)/tally $(DESTDIR)$(PREFIX)/bin/tally
+	install -D -m 644 $(B)/libtally.a $(DESTDIR)$(PREFIX)/lib/libtally.a
+	install -D -m 644 engine/tally.h $(DESTDIR)$(PREFIX)/include/tally.h
+
+clean: ## remove build/
+	rm -rf build
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
