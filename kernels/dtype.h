@@ -38,7 +38,8 @@
     X(DTYPE_U64, "u64", 1, 8, 0, 0)                                                                          \
     X(DTYPE_BOOL, "bool", 1, 1, 0, 0)                                                                        \
     X(DTYPE_I8G, "i8g", 1, 1, 0, 0) /* llama2.c: int8 with an fp32 scale a group; the scales lie apart */    \
-    X(DTYPE_OTHER, "other", 1, 1, 0, 0) /* a type known by name only (complex, fp8, IQ…): listed, never read; its bytes are what the container says */
+    X(DTYPE_OTHER, "other", 1, 1, 0,                                                                         \
+      0) /* a type known by name only (complex, fp8, IQ…): listed, never read; its bytes are what the container says */
 
 typedef enum {
 #define DTYPE_ENUM(id, name, elems, bytes, decode, encode) id,
@@ -51,8 +52,10 @@ typedef struct {
     const char *name;
     int block_elems;
     int block_bytes;
-    void (*decode)(float *out, const void *in, size_t n); /* n elements; a partial last block is read whole, n written */
-    void (*encode)(void *out, const float *in, size_t n); /* rounds to nearest even; pads the last block with zeros */
+    void (*decode)(float *out, const void *in,
+                   size_t n); /* n elements; a partial last block is read whole, n written */
+    void (*encode)(void *out, const float *in,
+                   size_t n); /* rounds to nearest even; pads the last block with zeros */
 } dtype_traits;
 
 /* Never NULL for a valid id. */

@@ -7,7 +7,8 @@
 const char *status_text(status code) {
     switch (code) {
 #define STATUS_CASE(name, text)                                                                              \
-    case name: return text;
+    case name:                                                                                               \
+        return text;
         STATUS_LIST(STATUS_CASE)
 #undef STATUS_CASE
     }

@@ -26,7 +26,8 @@ typedef enum {
 
 typedef struct {
     status code;
-    char message[1024]; /* one line, without "tally: " and without a newline; control characters of hostile names escaped */
+    char message
+        [1024]; /* one line, without "tally: " and without a newline; control characters of hostile names escaped */
 } error;
 
 /* The words of a status, for messages. */
