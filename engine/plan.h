@@ -10,16 +10,7 @@
 #include "kernels/dtype.h"
 
 /* The matrices of a layer, in the order in which a step reads them. gate is unused in a plain feed-forward. */
-typedef enum {
-    MATRIX_Q,
-    MATRIX_K,
-    MATRIX_V,
-    MATRIX_O,
-    MATRIX_GATE,
-    MATRIX_UP,
-    MATRIX_DOWN,
-    N_LAYER_MATRICES
-} layer_matrix;
+typedef enum { MATRIX_Q, MATRIX_K, MATRIX_V, MATRIX_O, MATRIX_GATE, MATRIX_UP, MATRIX_DOWN, N_LAYER_MATRICES } layer_matrix;
 
 typedef struct {
     dtype type;
@@ -44,14 +35,12 @@ typedef struct {
 
 typedef struct {
     const weight_storage *weights;
-    dtype
-        kv_type; /* DTYPE_F32, DTYPE_F16, or DTYPE_Q8_0 standing for int8 with an fp16 scale per token and head */
+    dtype kv_type;  /* DTYPE_F32, DTYPE_F16, or DTYPE_Q8_0 standing for int8 with an fp16 scale per token and head */
     int page_size;  /* tokens a page */
     int query_tile; /* rows of a sequence that share one reading of the cache */
     int key_split; /* keys are taken in ranges [i*key_split, (i+1)*key_split), each with a softmax of its own, merged in order */
-    bool
-        int8_activations; /* Q8_0 weights meet activations quantised per block of 32; else fp32 activations */
-    bool blas; /* this step's matrix products go through sgemm on dequantised weights: fp32 activations */
+    bool int8_activations; /* Q8_0 weights meet activations quantised per block of 32; else fp32 activations */
+    bool blas;             /* this step's matrix products go through sgemm on dequantised weights: fp32 activations */
     int n_sequences;
     const plan_sequence *sequences; /* [n_sequences], borrowed */
 } execution_plan;

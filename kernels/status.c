@@ -6,8 +6,8 @@
 
 const char *status_text(status code) {
     switch (code) {
-#define STATUS_CASE(name, text)                                                                              \
-    case name:                                                                                               \
+#define STATUS_CASE(name, text)                                                                                                \
+    case name:                                                                                                                 \
         return text;
         STATUS_LIST(STATUS_CASE)
 #undef STATUS_CASE

@@ -7,15 +7,15 @@
 #define TALLY_STATUS_H
 
 /* X(code, text): one list for the enum, and for the words used where a message has none of its own. */
-#define STATUS_LIST(X)                                                                                       \
-    X(OK, "ok")                                                                                              \
-    X(ERR_IO, "cannot be read or written")                                                                   \
-    X(ERR_FORMAT, "is malformed")                                                                            \
-    X(ERR_UNSUPPORTED, "asks for something that Tally does not do")                                          \
-    X(ERR_MISMATCH, "does not fit the configuration")                                                        \
-    X(ERR_MEMORY, "needs more memory than there is")                                                         \
-    X(ERR_ARGUMENT, "is not a valid argument")                                                               \
-    X(ERR_LIMIT, "is beyond a limit")                                                                        \
+#define STATUS_LIST(X)                                                                                                         \
+    X(OK, "ok")                                                                                                                \
+    X(ERR_IO, "cannot be read or written")                                                                                     \
+    X(ERR_FORMAT, "is malformed")                                                                                              \
+    X(ERR_UNSUPPORTED, "asks for something that Tally does not do")                                                            \
+    X(ERR_MISMATCH, "does not fit the configuration")                                                                          \
+    X(ERR_MEMORY, "needs more memory than there is")                                                                           \
+    X(ERR_ARGUMENT, "is not a valid argument")                                                                                 \
+    X(ERR_LIMIT, "is beyond a limit")                                                                                          \
     X(ERR_NUMERIC, "gave a number that is not finite")
 
 typedef enum {
@@ -26,8 +26,7 @@ typedef enum {
 
 typedef struct {
     status code;
-    char message
-        [1024]; /* one line, without "tally: " and without a newline; control characters of hostile names escaped */
+    char message[1024]; /* one line, without "tally: " and without a newline; control characters of hostile names escaped */
 } error;
 
 /* The words of a status, for messages. */

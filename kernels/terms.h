@@ -20,38 +20,38 @@ typedef enum {
 } term_class;
 
 /* X(id, class, key in --json, words) */
-#define TERM_LIST(X)                                                                                         \
-    X(FLOPS_Q, CLASS_MATMUL, "flops_q", "query projection")                                                  \
-    X(FLOPS_KV, CLASS_MATMUL, "flops_kv", "key and value projections")                                       \
-    X(FLOPS_O, CLASS_MATMUL, "flops_o", "output projection")                                                 \
-    X(FLOPS_FFN, CLASS_MATMUL, "flops_ffn", "feed-forward")                                                  \
-    X(FLOPS_HEAD, CLASS_MATMUL, "flops_head", "head")                                                        \
-    X(FLOPS_SCORES, CLASS_ATTENTION, "flops_scores", "attention scores")                                     \
-    X(FLOPS_VALUES, CLASS_ATTENTION, "flops_values", "attention values")                                     \
-    X(FLOPS_BIAS, CLASS_OTHER, "flops_bias", "bias adds")                                                    \
-    X(FLOPS_NORM, CLASS_OTHER, "flops_norm", "norms")                                                        \
-    X(FLOPS_POSITION, CLASS_OTHER, "flops_position", "positions")                                            \
-    X(FLOPS_SOFTMAX, CLASS_OTHER, "flops_softmax", "scale and softmax")                                      \
-    X(FLOPS_ACTIVATION, CLASS_OTHER, "flops_activation", "activation")                                       \
-    X(FLOPS_RESIDUAL, CLASS_OTHER, "flops_residual", "residual adds")                                        \
-    X(FLOPS_MULTIPLIER, CLASS_OTHER, "flops_multiplier", "multipliers and soft caps")                        \
-    X(FLOPS_QUANTISE, CLASS_OTHER, "flops_quantise", "quantising and scales")                                \
-    X(FLOPS_MERGE, CLASS_OTHER, "flops_merge", "merging split ranges of keys")                               \
-    X(BYTES_Q, CLASS_WEIGHT_BYTES, "bytes_q", "query weights")                                               \
-    X(BYTES_KV, CLASS_WEIGHT_BYTES, "bytes_kv", "key and value weights")                                     \
-    X(BYTES_O, CLASS_WEIGHT_BYTES, "bytes_o", "output weights")                                              \
-    X(BYTES_FFN, CLASS_WEIGHT_BYTES, "bytes_ffn", "feed-forward weights")                                    \
-    X(BYTES_HEAD, CLASS_WEIGHT_BYTES, "bytes_head", "head weights")                                          \
-    X(BYTES_BIAS, CLASS_WEIGHT_BYTES, "bytes_bias", "biases")                                                \
-    X(BYTES_NORM, CLASS_WEIGHT_BYTES, "bytes_norm", "norm gains and biases")                                 \
-    X(BYTES_EMBEDDING, CLASS_WEIGHT_BYTES, "bytes_embedding", "embedding rows")                              \
-    X(BYTES_POSITION, CLASS_WEIGHT_BYTES, "bytes_position", "position rows")                                 \
-    X(BYTES_KV_WRITTEN, CLASS_KV_BYTES, "bytes_kv_written", "K and V written")                               \
-    X(BYTES_KV_CACHED, CLASS_KV_BYTES, "bytes_kv_cached", "K and V read from the cache")                     \
-    X(BYTES_KV_OWN, CLASS_KV_BYTES, "bytes_kv_own", "K and V read of this step's own tokens")                \
-    X(BYTES_PAGE_TABLE, CLASS_KV_BYTES, "bytes_page_table", "page table entries")                            \
-    X(BYTES_LOGITS, CLASS_LOGIT_BYTES, "bytes_logits", "logits written")                                     \
-    X(KEYS_COMPUTED, CLASS_COUNT, "keys_computed", "keys computed, over all layers")                         \
+#define TERM_LIST(X)                                                                                                           \
+    X(FLOPS_Q, CLASS_MATMUL, "flops_q", "query projection")                                                                    \
+    X(FLOPS_KV, CLASS_MATMUL, "flops_kv", "key and value projections")                                                         \
+    X(FLOPS_O, CLASS_MATMUL, "flops_o", "output projection")                                                                   \
+    X(FLOPS_FFN, CLASS_MATMUL, "flops_ffn", "feed-forward")                                                                    \
+    X(FLOPS_HEAD, CLASS_MATMUL, "flops_head", "head")                                                                          \
+    X(FLOPS_SCORES, CLASS_ATTENTION, "flops_scores", "attention scores")                                                       \
+    X(FLOPS_VALUES, CLASS_ATTENTION, "flops_values", "attention values")                                                       \
+    X(FLOPS_BIAS, CLASS_OTHER, "flops_bias", "bias adds")                                                                      \
+    X(FLOPS_NORM, CLASS_OTHER, "flops_norm", "norms")                                                                          \
+    X(FLOPS_POSITION, CLASS_OTHER, "flops_position", "positions")                                                              \
+    X(FLOPS_SOFTMAX, CLASS_OTHER, "flops_softmax", "scale and softmax")                                                        \
+    X(FLOPS_ACTIVATION, CLASS_OTHER, "flops_activation", "activation")                                                         \
+    X(FLOPS_RESIDUAL, CLASS_OTHER, "flops_residual", "residual adds")                                                          \
+    X(FLOPS_MULTIPLIER, CLASS_OTHER, "flops_multiplier", "multipliers and soft caps")                                          \
+    X(FLOPS_QUANTISE, CLASS_OTHER, "flops_quantise", "quantising and scales")                                                  \
+    X(FLOPS_MERGE, CLASS_OTHER, "flops_merge", "merging split ranges of keys")                                                 \
+    X(BYTES_Q, CLASS_WEIGHT_BYTES, "bytes_q", "query weights")                                                                 \
+    X(BYTES_KV, CLASS_WEIGHT_BYTES, "bytes_kv", "key and value weights")                                                       \
+    X(BYTES_O, CLASS_WEIGHT_BYTES, "bytes_o", "output weights")                                                                \
+    X(BYTES_FFN, CLASS_WEIGHT_BYTES, "bytes_ffn", "feed-forward weights")                                                      \
+    X(BYTES_HEAD, CLASS_WEIGHT_BYTES, "bytes_head", "head weights")                                                            \
+    X(BYTES_BIAS, CLASS_WEIGHT_BYTES, "bytes_bias", "biases")                                                                  \
+    X(BYTES_NORM, CLASS_WEIGHT_BYTES, "bytes_norm", "norm gains and biases")                                                   \
+    X(BYTES_EMBEDDING, CLASS_WEIGHT_BYTES, "bytes_embedding", "embedding rows")                                                \
+    X(BYTES_POSITION, CLASS_WEIGHT_BYTES, "bytes_position", "position rows")                                                   \
+    X(BYTES_KV_WRITTEN, CLASS_KV_BYTES, "bytes_kv_written", "K and V written")                                                 \
+    X(BYTES_KV_CACHED, CLASS_KV_BYTES, "bytes_kv_cached", "K and V read from the cache")                                       \
+    X(BYTES_KV_OWN, CLASS_KV_BYTES, "bytes_kv_own", "K and V read of this step's own tokens")                                  \
+    X(BYTES_PAGE_TABLE, CLASS_KV_BYTES, "bytes_page_table", "page table entries")                                              \
+    X(BYTES_LOGITS, CLASS_LOGIT_BYTES, "bytes_logits", "logits written")                                                       \
+    X(KEYS_COMPUTED, CLASS_COUNT, "keys_computed", "keys computed, over all layers")                                           \
     X(KEYS_ATTENDED, CLASS_COUNT, "keys_attended", "(query token, visible key) pairs, over all layers")
 
 typedef enum {

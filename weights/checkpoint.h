@@ -28,17 +28,15 @@ typedef enum {
 } checkpoint_kind;
 
 typedef struct {
-    char
-        *name; /* as the file has it; inside nested dicts of a .pt joined with '.', e.g. "state.tok.weight" */
+    char *name; /* as the file has it; inside nested dicts of a .pt joined with '.', e.g. "state.tok.weight" */
     dtype type;
-    const char *type_name;          /* the container's own word for it ("F8_E4M3"), for messages */
-    int n_dims;                     /* 0: a scalar */
-    int64_t shape[TENSOR_MAX_DIMS]; /* outermost first (GGUF's order turned round) */
-    int64_t stride
-        [TENSOR_MAX_DIMS]; /* in elements; row-major except for views in a .pt. Block types are row-major. */
-    size_t n_elems;        /* product of shape */
-    size_t n_bytes;        /* bytes the elements take, each counted once (a view: n_elems x element size) */
-    int group;             /* DTYPE_I8G: elements a scale */
+    const char *type_name;           /* the container's own word for it ("F8_E4M3"), for messages */
+    int n_dims;                      /* 0: a scalar */
+    int64_t shape[TENSOR_MAX_DIMS];  /* outermost first (GGUF's order turned round) */
+    int64_t stride[TENSOR_MAX_DIMS]; /* in elements; row-major except for views in a .pt. Block types are row-major. */
+    size_t n_elems;                  /* product of shape */
+    size_t n_bytes;                  /* bytes the elements take, each counted once (a view: n_elems x element size) */
+    int group;                       /* DTYPE_I8G: elements a scale */
     /* Where the bytes lie; for the readers only. */
     int shard;
     size_t offset, span;
@@ -51,8 +49,7 @@ typedef struct checkpoint {
     checkpoint_kind kind;
     tensor *tensors; /* [n_tensors], in the file's order; names are unique */
     size_t n_tensors;
-    json_t *
-        meta; /* an object: config.json of a folder; GGUF keys and values; llama2.c header; a .pt's non-tensor
+    json_t *meta; /* an object: config.json of a folder; GGUF keys and values; llama2.c header; a .pt's non-tensor
                            * values as nested objects (dict keys as text, tuples as arrays). Never NULL. */
     char *folder; /* where companions are looked for (config.json, tokenizer.json, meta.pkl) */
     void *reader; /* private to checkpoint.c */

@@ -59,19 +59,17 @@ typedef struct {
     rope_style rope;
     int rope_dim;     /* rotated elements of each head, even, <= head_dim */
     double rope_base; /* theta */
-    double
-        rope_local_base; /* theta of windowed layers; 0: as rope_base (scaling is then for all layers, else not for these) */
+    /* theta of windowed layers; 0: as rope_base (scaling is then for all layers, else not for these) */
+    double rope_local_base;
     rope_scaling rope_scaling;
     double rope_factor, rope_low_freq_factor, rope_high_freq_factor; /* llama3; linear: factor only */
-    double rope_beta_fast, rope_beta_slow,
-        rope_attn_factor; /* yarn; attn_factor multiplies cos and sin (0: 1) */
+    double rope_beta_fast, rope_beta_slow, rope_attn_factor;         /* yarn; attn_factor multiplies cos and sin (0: 1) */
     int rope_original_ctx;
-    float rope_factors
-        [256]; /* ROPE_SCALING_FACTORS: each inverse frequency is divided by its own, [rope_dim/2] */
+    float rope_factors[256]; /* ROPE_SCALING_FACTORS: each inverse frequency is divided by its own, [rope_dim/2] */
 
     float attn_scale;   /* multiplies q.k; usually 1/sqrt(head_dim) */
     float attn_softcap; /* s = cap * tanh(s / cap); 0: absent */
-    int window; /* a windowed layer's query at p sees keys p-window+1 ... p; 0: no layer is windowed */
+    int window;         /* a windowed layer's query at p sees keys p-window+1 ... p; 0: no layer is windowed */
     unsigned char layer_windowed[CONFIG_MAX_LAYERS]; /* 1 where a layer is windowed */
 
     activation_kind activation;
@@ -80,8 +78,8 @@ typedef struct {
     bool q_bias, kv_bias, o_bias, ffn_bias, head_bias;
     bool tied; /* the head is the embedding table */
 
-    float embedding_scale, residual_scale,
-        logit_scale;     /* multipliers; 1: absent. residual_scale multiplies each branch's output */
+    /* Multipliers; 1: absent. residual_scale multiplies each branch's output. */
+    float embedding_scale, residual_scale, logit_scale;
     float final_softcap; /* of the logits; 0: absent */
 } model_config;
 
@@ -91,9 +89,10 @@ static inline int config_q_dim(const model_config *c) {
 static inline int config_kv_dim(const model_config *c) {
     return c->n_kv_heads * c->head_dim;
 }
+/* Matrices of a feed-forward. */
 static inline int config_n_ffn(const model_config *c) {
     return c->gated ? 3 : 2;
-} /* matrices of a feed-forward */
+}
 
 /* A plain configuration to start from: pre-norm RMSNorm, final norm, RoPE over the whole head, SiLU, gated, untied; dims 0. */
 void config_init(model_config *c);
