@@ -31,7 +31,7 @@ typedef struct {
     dtype type; /* DTYPE_F32, DTYPE_F16, DTYPE_Q8_0 or DTYPE_I8G */
     int group;  /* DTYPE_I8G: elements a scale; else 0 */
     int n_rows, n_cols;
-    bool packed;                 /* panels; else rows, each row_bytes, one after another */
+    bool packed;                 /* panels; else rows, one after another (DTYPE_I8G: the int8 only, n_cols bytes a row) */
     const void *data;            /* borrowed: the model's memory, or the mapped file */
     const void *scales;          /* DTYPE_I8G with packed false: fp32 [n_rows][ceil(n_cols / group)]; else NULL */
     size_t row_bytes;            /* bytes of one row, scales included */
