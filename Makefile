@@ -25,7 +25,7 @@ else ifeq ($(VARIANT),clang)
   CC    := clang
 endif
 
-ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) $(FP) $(CFLAGS) $(OMP) $(EXTRA) -MMD -MP
+ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) $(FP) $(CFLAGS) $(OMP) $(EXTRA) -MMD -MP
 
 LAYERS   := kernels weights tokenizer engine
 LIB_SRC  := $(sort $(foreach d,$(LAYERS),$(wildcard $(d)/*.c)))
