@@ -1,0 +1,93 @@
+/* kernels.h - the inner loops, one set for each instruction set: portable C, AVX2, AVX-512, NEON.
+ *
+ * Everything that a transformer multiplies is one operation here, the panel product: weights, keys and values are all stored so
+ * that 16 outputs lie side by side and the sum runs along k, one step at a time, in increasing k:
+ *
+ *     y[t][c*16 + r]  (+)=  sum_k  x[t][k] * w(k, c, r)          w(k, c, r) = w[c*chunk_stride + k*k_stride + r]
+ *
+ *     weights   chunk = panel of 16 rows, k = column      chunk_stride = 16*n_cols,   k_stride = 16 (the last panel: its width)
+ *     keys      chunk = block of 16 keys, k = element     chunk_stride = 16*head_dim, k_stride = 16 (a short block: its width)
+ *     values    chunk = 16 elements,      k = key         chunk_stride = 16,          k_stride = head_dim
+ *
+ * A sum may be continued (`more`): the same bits as if it had not been interrupted, since y holds it exactly. Within one set the
+ * bits of y[t][j] depend on x[t] and w only, never on n_t, width or how a sum was cut. Between sets they may differ (FMA rounds once).
+ *
+ * Kernels never fail, allocate or print, and do not post: the loops that call them do (linear.c, attention.c), for what they asked. */
+#ifndef TALLY_KERNELS_H
+#define TALLY_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    float *y; /* [n_t] rows, ldy floats apart */
+    size_t ldy;
+    const float *x; /* [n_t] rows of n_k, ldx floats apart */
+    size_t ldx;
+    const void *w;                 /* elements of the kernel's type */
+    size_t k_stride, chunk_stride; /* in elements */
+    int n_t, n_k, width;           /* width: outputs a row; the last chunk may be short, and nothing past it is read */
+    bool more;                     /* continue the sums in y; else start from 0 */
+} panel_product;
+
+/* Activations quantised per block of 32 along k: x[k] ~ scale * q, scale = max|x| / 127, q rounded to nearest even. */
+typedef struct {
+    int8_t *q;    /* [rows][32 * n_blocks], zeros past n_cols */
+    float *scale; /* [rows][n_blocks] */
+    int32_t *sum; /* [rows][n_blocks], the sum of each block's q: what unsigned dot instructions need to correct by */
+    int n_blocks;
+} q8_rows;
+
+/* int8 x int8: y[t][c*16 + r] (+)= sum over blocks b, in order, of (float)(sum_k wq xq) * (wscale * xscale). The inner sum is an exact
+ * integer. w: Q8_0 panels (matrix.h) of k blocks [block0, block0 + n_blocks) */
+typedef struct {
+    float *y;
+    size_t ldy;
+    const int8_t *q; /* first row's first block; rows are q_stride bytes apart */
+    const float *scale;
+    const int32_t *sum;
+    size_t q_stride, scale_stride; /* scale_stride: of scale and sum, in elements */
+    const void *w;
+    size_t panel_stride; /* bytes from one panel to the next */
+    int n_t, n_blocks, width;
+    bool more;
+} q8_product;
+
+typedef struct kernel_set {
+    const char *name;
+
+    void (*product_f32)(const panel_product *p);
+    void (*product_f16)(const panel_product *p); /* w: fp16, converted exactly */
+    void (*product_i8)(const panel_product *p);  /* w: int8, converted exactly; scales are the caller's */
+    void (*product_q8)(const q8_product *p);
+
+    void (*quantise)(int8_t *q, float *scale, int32_t *sum, const float *x, int n); /* one row; ceil(n/32) blocks */
+    void (*f16_to_f32)(float *out, const uint16_t *in, size_t n);                   /* exact */
+    void (*f32_to_f16)(uint16_t *out, const float *in, size_t n);                   /* round to nearest even */
+
+    /* y = x / sqrt(mean(x^2) + eps) * gain: Zhang and Sennrich 2019. y may be x. */
+    void (*rms_norm)(float *y, const float *x, const float *gain, int n, float eps);
+    /* y = (x - mean) / sqrt(var + eps) * gain + bias (NULL: 0): Ba et al. 2016. y may be x. */
+    void (*layer_norm)(float *y, const float *x, const float *gain, const float *bias, int n, float eps);
+
+    /* One row's scores over one range of keys, in place: s = cap(scale * s), then exp(s - max) / sum. Returns max and sum. n > 0. */
+    void (*softmax)(float *s, int n, float scale, float softcap, float *max, float *sum);
+
+    /* y[i] = act(gate[i]) (times up[i] where up is not NULL). kind: activation_kind of weights/config.h, in the order of ACT_LIST. y may be gate. */
+    void (*activate)(float *y, const float *gate, const float *up, int n, int kind);
+    void (*add)(float *y, const float *x, int n);                 /* y += x */
+    void (*add_scaled)(float *y, const float *x, float a, int n); /* y += a * x, rounded twice */
+    /* o = o * a + p * b, rounded at each step: merging two ranges of keys. */
+    void (*merge)(float *o, const float *p, float a, float b, int n);
+} kernel_set;
+
+/* The activations a set knows, by number. FLOPs an element: cost-model.md. */
+enum { ACT_RELU, ACT_SILU, ACT_GELU_ERF, ACT_GELU_TANH, ACT_RELU2, ACT_GELU_QUICK };
+
+/* "auto", "portable", "avx2", "avx512", "neon". NULL where this machine or this build cannot run it. */
+const kernel_set *kernel_set_choose(const char *name);
+
+extern const kernel_set kernels_portable;
+
+#endif
