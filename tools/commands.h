@@ -1,11 +1,10 @@
-/* commands.h - the subcommands of the tally binary: one row here, one file tools/cmd_NAME.c each. */
+/* commands.h - the subcommands of the tally binary: one row here, one file tools/cmd_NAME.c each (the row comes with the file). */
 #ifndef TALLY_COMMANDS_H
 #define TALLY_COMMANDS_H
 
 /* X(name, one line for `tally --help`). cmd_NAME gets argv with argv[0] = NAME and returns the exit status:
  * 0 ok, 1 failed, 2 bad usage. */
-#define COMMAND_LIST(X)                                                                                      \
-    X(inspect, "what a checkpoint holds: configuration, tokenizer, every tensor")
+#define COMMAND_LIST(X)
 
 #define COMMAND_DECLARE(name, help) int cmd_##name(int argc, char **argv);
 COMMAND_LIST(COMMAND_DECLARE)
