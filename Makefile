@@ -55,6 +55,10 @@ deps: ## install what building and testing need (says what first; silent when no
 $(B)/libtally.a: $(LIB_OBJ)
 	@rm -f $@; $(AR) rcs $@ $^
 
+# The tools but for main, so that tests can call them.
+$(B)/tools.a: $(filter-out $(B)/tools/main.o,$(TOOL_OBJ))
+	@rm -f $@; $(AR) rcs $@ $^
+
 $(B)/tally: $(TOOL_OBJ) $(B)/libtally.a
 	$(CC) $(ALL_CFLAGS) -o $@ $(TOOL_OBJ) $(B)/libtally.a $(LIBS)
 
@@ -78,7 +82,7 @@ $(B)/tools/presets_data.c: tools/embed.sh $(PRESETS)
 $(B)/%_data.o: $(B)/%_data.c | deps
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
-$(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(B)/libtally.a
+$(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(B)/tools.a $(B)/libtally.a
 	$(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LIBS)
 
 demo: all ## run the shipped level-21 checkpoint and print what the answer cost
