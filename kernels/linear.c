@@ -175,6 +175,9 @@ void linear(const linear_output *out, int n_out, const float *x, int n_rows, con
             float *y = out[i].y + (size_t)p * PANEL_ROWS;
             if (mode->blas == NULL) group_product(y, (size_t)m->n_rows, m, p, n, &in, w);
             group_bias(y, (size_t)m->n_rows, m, p, width, n_rows, w);
+            if (out[i].written_term != 0) {
+                meter_post(&w->meter, out[i].written_term, (uint64_t)n_rows * (uint64_t)width * sizeof *y);
+            }
         }
     }
     worker_barrier(w);

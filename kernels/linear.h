@@ -21,7 +21,8 @@ typedef struct {
 
 typedef struct {
     const matrix *w;
-    float *y; /* [n_rows, w->n_rows], rows w->n_rows floats apart */
+    float *y;          /* [n_rows, w->n_rows], rows w->n_rows floats apart */
+    term written_term; /* the bytes written to y are posted as this: logits; 0: activations, which are not counted */
 } linear_output;
 
 /* y_i = x W_i^T + b_i for several matrices that share their input, which is quantised once. x: [n_rows, n_cols]. */

@@ -62,6 +62,14 @@ void rows_norm(float *y, const float *x, const row_norm *norm, int n_rows, int n
     worker_barrier(w);
 }
 
+void rows_pick(float *y, const float *x, const int *pick, int n_rows, int n, worker *w) {
+    int first, last;
+    worker_share(w, n_rows, &first, &last);
+    for (int t = first; t < last; t++)
+        memcpy(y + (size_t)t * (size_t)n, x + (size_t)pick[t] * (size_t)n, (size_t)n * sizeof *y);
+    worker_barrier(w);
+}
+
 void rows_add(float *y, const float *x, int n_rows, int n, float scale, worker *w) {
     int first, last;
     worker_share(w, n_rows, &first, &last);

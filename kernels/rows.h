@@ -25,6 +25,9 @@ typedef struct {
  * Rows of x are taken in the order of `pick` where it is not NULL: y[t] = norm(x[pick[t]]). */
 void rows_norm(float *y, const float *x, const row_norm *norm, int n_rows, int n_parts, const int *pick, worker *w);
 
+/* y[t] = x[pick[t]]; [n_rows, n]. */
+void rows_pick(float *y, const float *x, const int *pick, int n_rows, int n, worker *w);
+
 /* y += scale * x; [n_rows, n]. */
 void rows_add(float *y, const float *x, int n_rows, int n, float scale, worker *w);
 

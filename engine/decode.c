@@ -1,0 +1,24 @@
+/* decode.c - the way in for generation: one new token each for B sequences.
+ *
+ * One step reads the weights once for all of them, and each sequence's own K and V (those of a shared prefix once for its group: step.c). */
+#include "engine/engine.h"
+#include "engine/engine_private.h"
+
+status engine_decode(engine *e, kv_sequence *const *seqs, const int *ids, int B, float *logits, error *err) {
+    step_sequence *q = engine_decode_sequences(e);
+    if (B < 1 || B > engine_max_sequences(e)) {
+        return error_set(err, ERR_ARGUMENT, "a decode step of %d sequences (1 to %d)", B, engine_max_sequences(e));
+    }
+    for (int b = 0; b < B; b++) q[b] = (step_sequence){.kv = seqs[b], .ids = &ids[b], .n_new = 1, .n_logit_rows = 1};
+    status st = engine_step(e, q, B, logits, err);
+    for (int b = 0; b < B && st == OK; b++) {
+        if (!q[b].finite) {
+            st = error_set(
+                err, ERR_NUMERIC,
+                "a logit of sequence %d is not a finite number in the step of position %d (a weight is NaN or infinite, "
+                "or fp16 overflowed: try --weights f32 --kv-type f32)",
+                b, seqs[b]->n_tokens - 1);
+        }
+    }
+    return st;
+}
