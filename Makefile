@@ -60,7 +60,7 @@ $(B)/tools.a: $(filter-out $(B)/tools/main.o,$(TOOL_OBJ))
 	@rm -f $@; $(AR) rcs $@ $^
 
 $(B)/tally: $(TOOL_OBJ) $(B)/libtally.a
-	$(CC) $(ALL_CFLAGS) -o $@ $(TOOL_OBJ) $(B)/libtally.a $(LIBS)
+	@echo "  $(@F)"; $(CC) $(ALL_CFLAGS) -o $@ $(TOOL_OBJ) $(B)/libtally.a $(LIBS)
 
 # Instruction sets are chosen when the program starts; each file is compiled for its own.
 # -O3 for kernels: their loops are written for the vectoriser, in an order that it may not change.
@@ -70,20 +70,20 @@ $(B)/kernels/%_avx512.o: CFLAGS += -mavx512f -mavx512bw -mavx512vl -mavx512dq -m
 
 $(B)/%.o: %.c | deps
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	@echo "  $(@F)"; $(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 # JSON files of a folder, embedded: an array of { name, text }.
 $(B)/weights/layouts_data.c: tools/embed.sh $(LAYOUTS)
 	@mkdir -p $(@D)
-	./tools/embed.sh layout_files $(LAYOUTS) > $@
+	@./tools/embed.sh layout_files $(LAYOUTS) > $@
 $(B)/tools/presets_data.c: tools/embed.sh $(PRESETS)
 	@mkdir -p $(@D)
-	./tools/embed.sh preset_files $(PRESETS) > $@
+	@./tools/embed.sh preset_files $(PRESETS) > $@
 $(B)/%_data.o: $(B)/%_data.c | deps
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	@echo "  $(@F)"; $(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(B)/tools.a $(B)/libtally.a
-	$(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LIBS)
+	@echo "  $(@F)"; $(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LIBS)
 
 demo: all ## run the shipped level-21 checkpoint and print what the answer cost
 	@./tools/demo.sh $(B)/tally

@@ -58,7 +58,7 @@ typedef struct {
 } carver;
 
 static void *carve(carver *c, size_t n, size_t elem) {
-    size_t bytes, at = c->used;
+    size_t bytes = 0, at = c->used;
     if (!size_mul(n, elem, &bytes) || bytes > SIZE_MAX - 64 || !size_add(c->used, round_up(bytes, 64), &c->used))
         c->overflow = true;
     return c->base == NULL ? NULL : c->base + at;
@@ -210,8 +210,8 @@ static status memory_prepare(engine *e, error *err) {
     e->arena_bytes = measure.used;
     e->scratch_bytes = each * (size_t)o->n_threads;
     if (!measure.overflow) {
-        e->arena = memory_take(e->arena_bytes);
-        e->scratch = memory_take(e->scratch_bytes);
+        e->arena = pages_take(e->arena_bytes);
+        e->scratch = pages_take(e->scratch_bytes);
     }
     if (e->arena == NULL || e->scratch == NULL) {
         return error_set(err, ERR_MEMORY, "activations for steps of %d rows take %zu bytes (lower --prefill-chunk)",
@@ -300,8 +300,8 @@ void engine_free(engine *e) {
     if (e == NULL) return;
     kv_cache_free(e->cache);
     blas_close(e->blas);
-    memory_give_back(e->arena, e->arena_bytes);
-    memory_give_back(e->scratch, e->scratch_bytes);
+    pages_free(e->arena, e->arena_bytes);
+    pages_free(e->scratch, e->scratch_bytes);
     free(e);
 }
 

@@ -19,7 +19,7 @@ status kv_cache_create(kv_cache **out, const kv_layout *layout, int n_layers, in
     *c = (kv_cache){.layout = *layout, .n_layers = n_layers, .n_pages = n_pages, .pool_bytes = bytes};
     c->n_refs = calloc((size_t)n_pages, sizeof *c->n_refs);
     c->free_pages = calloc((size_t)n_pages, sizeof *c->free_pages);
-    c->pool = memory_take(bytes);
+    c->pool = pages_take(bytes);
     if (c->n_refs == NULL || c->free_pages == NULL || c->pool == NULL) {
         kv_cache_free(c);
         return error_set(
@@ -36,7 +36,7 @@ status kv_cache_create(kv_cache **out, const kv_layout *layout, int n_layers, in
 
 void kv_cache_free(kv_cache *c) {
     if (c == NULL) return;
-    memory_give_back(c->pool, c->pool_bytes);
+    pages_free(c->pool, c->pool_bytes);
     free(c->n_refs);
     free(c->free_pages);
     free(c);

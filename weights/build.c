@@ -8,7 +8,7 @@
 
 #include "kernels/sizes.h"
 #include "weights/fill.h"
-#include "weights/memory.h"
+#include "kernels/memory.h"
 #include "weights/rope.h"
 
 enum { ALIGN = 64 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "weights/build.h"
-#include "weights/memory.h"
+#include "kernels/memory.h"
 
 void model_options_init(model_options *o) {
     *o = (model_options){.weights = -1, .mmap = -1};
