@@ -41,7 +41,7 @@ typedef struct {
     int shard;
     size_t offset, span;
     size_t scales_offset;
-    void *storage;
+    size_t record; /* .pt: the archive's entry */
 } tensor;
 
 typedef struct checkpoint {
@@ -62,7 +62,7 @@ void checkpoint_close(checkpoint *c);
 /* NULL where there is none. O(1). */
 const tensor *checkpoint_find(const checkpoint *c, const char *name);
 
-/* The bytes of a tensor. data points at element (0, ..., 0); element i lies sum(i[d] * stride[d]) elements further. Valid until
+/* The bytes of a tensor, which may start at any address (safetensors and legacy .pt align nothing). data points at element (0, ..., 0); element i lies sum(i[d] * stride[d]) elements further. Valid until
  * tensor_release. in_place: data lies in the mapped file itself and stays valid until checkpoint_close, so that a model may use it
  * where it is. scales: DTYPE_I8G only, fp32, one per group (unaligned: read with memcpy). Thread-safe for different tensors: no. */
 typedef struct {
