@@ -4,7 +4,9 @@
 
 /* X(name, one line for `tally --help`). cmd_NAME gets argv with argv[0] = NAME and returns the exit status:
  * 0 ok, 1 failed, 2 bad usage. */
-#define COMMAND_LIST(X) X(cost, "what a model will cost: formula, numbers, result")
+#define COMMAND_LIST(X)                                                                                                        \
+    X(inspect, "what a checkpoint holds: metadata, every tensor, totals")                                                      \
+    X(cost, "what a model will cost: formula, numbers, result")
 
 #define COMMAND_DECLARE(name, help) int cmd_##name(int argc, char **argv);
 COMMAND_LIST(COMMAND_DECLARE)

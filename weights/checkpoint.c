@@ -10,7 +10,7 @@
 
 enum { MEMORY_BEYOND_FILE = 48 << 20 };
 
-static const container *const containers[] = {
+static const container_format *const containers[] = {
     &container_pt_zip, &container_safetensors, &container_pt_legacy, &container_pickle, &container_json,
 };
 
@@ -106,8 +106,8 @@ status reader_add(reader *r, const char *name, size_t n, tensor *t, error *e) {
 }
 
 /* The container that is surest; NULL: none knows it. */
-static const container *find_container(const uint8_t *data, size_t size) {
-    const container *best = NULL;
+static const container_format *find_container(const uint8_t *data, size_t size) {
+    const container_format *best = NULL;
     recognition sureness = NOT_MINE;
     for (size_t i = 0; i < sizeof containers / sizeof *containers; i++) {
         recognition r = size > 0 ? containers[i]->recognise(data, size) : NOT_MINE;

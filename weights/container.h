@@ -12,7 +12,7 @@
 #include "weights/checkpoint.h"
 
 typedef struct reader reader;
-typedef struct container container;
+typedef struct container_format container_format;
 
 /* One file. */
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
     const uint8_t *data; /* the whole file; NULL when it is empty */
     size_t size;
     bool mapped; /* else borrowed from the caller of checkpoint_open_bytes */
-    const container *container;
+    const container_format *container;
     void *state; /* the container's own, given to its close */
 } source;
 
@@ -36,7 +36,7 @@ struct reader {
 /* How sure a container is, from the content, that a file is of its kind. */
 typedef enum { NOT_MINE, MAYBE_MINE, SURELY_MINE } recognition;
 
-struct container {
+struct container_format {
     checkpoint_kind kind;
     recognition (*recognise)(const uint8_t *data, size_t size);
     /* Adds the tensors (reader_add) and fills c->meta of source number `shard`. Messages without the file's name. */
@@ -46,7 +46,7 @@ struct container {
     void (*close)(void *state);
 };
 
-extern const container container_gguf, container_pt_zip, container_llama2c, container_safetensors, container_pt_legacy,
+extern const container_format container_gguf, container_pt_zip, container_llama2c, container_safetensors, container_pt_legacy,
     container_pickle, container_json;
 
 /* Charges bytes to the budget; false (with a message) when they are more than what is left. */

@@ -209,4 +209,5 @@ static status read_tensor(source *src, const tensor *t, tensor_bytes *out, error
     return result;
 }
 
-const container container_json = {.kind = CHECKPOINT_JSON, .recognise = recognise, .open = open_json, .read = read_tensor};
+const container_format container_json = {
+    .kind = CHECKPOINT_JSON, .recognise = recognise, .open = open_json, .read = read_tensor};

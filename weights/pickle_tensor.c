@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "kernels/sizes.h"
 #include "weights/pickle.h"
 

@@ -143,4 +143,4 @@ static status open_legacy(reader *r, int shard, error *e) {
     return result;
 }
 
-const container container_pt_legacy = {.kind = CHECKPOINT_PT_LEGACY, .recognise = recognise, .open = open_legacy};
+const container_format container_pt_legacy = {.kind = CHECKPOINT_PT_LEGACY, .recognise = recognise, .open = open_legacy};

@@ -23,4 +23,4 @@ static status open_pickle(reader *r, int shard, error *e) {
     return result;
 }
 
-const container container_pickle = {.kind = CHECKPOINT_PICKLE, .recognise = recognise, .open = open_pickle};
+const container_format container_pickle = {.kind = CHECKPOINT_PICKLE, .recognise = recognise, .open = open_pickle};

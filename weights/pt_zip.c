@@ -180,7 +180,7 @@ static status add_tensor(void *user, tensor *t, const pickle_storage *storage, c
 /* The pickle's bytes, in memory that the caller frees. */
 static status read_pickle_bytes(reader *r, const source *s, uint8_t **bytes, size_t *size, error *e) {
     const pt_archive *a = s->state;
-    zip_uint64_t index;
+    zip_uint64_t index = 0;
     zip_stat_t info;
     *bytes = NULL;
     status result = find_pickle(s->state, &index, e);
@@ -241,5 +241,5 @@ static status read_tensor(source *s, const tensor *t, tensor_bytes *out, error *
     return result;
 }
 
-const container container_pt_zip = {
+const container_format container_pt_zip = {
     .kind = CHECKPOINT_PT_ZIP, .recognise = recognise, .open = open_archive, .read = read_tensor, .close = archive_close};

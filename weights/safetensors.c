@@ -172,4 +172,5 @@ static status open_safetensors(reader *r, int shard, error *e) {
     return result;
 }
 
-const container container_safetensors = {.kind = CHECKPOINT_SAFETENSORS, .recognise = recognise, .open = open_safetensors};
+const container_format container_safetensors = {
+    .kind = CHECKPOINT_SAFETENSORS, .recognise = recognise, .open = open_safetensors};
