@@ -10,9 +10,9 @@
 
 enum { MEMORY_BEYOND_FILE = 48 << 20 };
 
-static const container_format *const containers[] = {
-    &container_pt_zip, &container_safetensors, &container_pt_legacy, &container_pickle, &container_json,
-};
+static const container_format *const containers[] = {&container_gguf,        &container_pt_zip,    &container_llama2c,
+                                                     &container_safetensors, &container_pt_legacy, &container_pickle,
+                                                     &container_json};
 
 const char *checkpoint_kind_name(checkpoint_kind kind) {
     static const char *const names[N_CHECKPOINT_KINDS] = {
@@ -119,6 +119,7 @@ static const container_format *find_container(const uint8_t *data, size_t size) 
 static status source_start(reader *r, source *s, error *e) {
     s->container = find_container(s->data, s->size);
     if (s->size == 0) return error_set(e, ERR_FORMAT, "is empty");
+    if (s->size < 8) return error_set(e, ERR_FORMAT, "has only %zu bytes: no checkpoint is so short", s->size);
     if (s->container == NULL)
         return error_set(e, ERR_FORMAT,
                          "is no checkpoint of a kind that Tally knows (PyTorch, safetensors, GGUF, llama2.c, JSON weights)");

@@ -41,7 +41,7 @@ static recognition recognise(const uint8_t *data, size_t size) {
     memcpy(&n, data, sizeof n);
     bool fits = n <= size - 8;
     if (fits && n > 0 && data[8] == '{') return SURELY_MINE;
-    return fits || (size > 8 && (data[8] == '{' || data[8] == '[')) ? MAYBE_MINE : NOT_MINE;
+    return n == size - 8 || (size > 8 && (data[8] == '{' || data[8] == '[')) ? MAYBE_MINE : NOT_MINE;
 }
 
 static status read_shape(const json_t *shape, const char *name, tensor *t, error *e) {
