@@ -165,7 +165,7 @@ static bool is_aligned(const void *p) {
 }
 
 static bool use_mapped(site *b, const slot *s, matrix *w, const row_source *from) {
-    if (from->mapped == NULL || !may_stay_mapped(b, s) || from->type != w->type || from->group != w->group) return false;
+    if (!from->stays || !may_stay_mapped(b, s) || from->type != w->type || from->group != w->group) return false;
     if (!is_aligned(from->mapped) || !is_aligned(from->mapped_scales)) return false;
     w->data = from->mapped, w->scales = from->mapped_scales;
     w->packed = false;

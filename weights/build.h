@@ -21,8 +21,9 @@ typedef struct row_source {
     int group;          /* DTYPE_I8G */
     float offset;       /* added to every element (a gain stored as gain - 1); 0: nothing is added */
     size_t row_bytes;   /* bytes of a row in the source's type, scales apart: what scratch must hold for each row */
-    const void *mapped; /* all rows lie here in order, row after row, in a file that stays mapped; else NULL */
+    const void *mapped; /* all rows lie here in order, row after row; else NULL */
     const void *mapped_scales;
+    bool stays; /* `mapped` lies in a file that stays mapped: the model may use it where it is */
     /* Rows first ... first+n-1, n <= PANEL_ROWS; scratch: n * (row_bytes + scales). Called from several threads. */
     void (*rows)(const struct row_source *self, int first, int n, void *scratch, raw_rows *out);
     const void *from; /* for `rows` */

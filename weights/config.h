@@ -5,6 +5,7 @@
 #ifndef TALLY_CONFIG_H
 #define TALLY_CONFIG_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "kernels/dtype.h"
@@ -117,5 +118,9 @@ param_counts config_params(const model_config *c);
  * keep config_init's value, except that n_kv_heads = n_heads, head_dim = d_model/n_heads, rope_dim = head_dim, attn_scale =
  * 1/sqrt(head_dim) where not given; keys starting with '_' and "name", "source" are comments; any other key is an error. */
 status config_from_json(model_config *c, const char *text, error *e);
+/* The same from an object in memory (a layout's findings). */
+status config_from_object(model_config *c, json_t *fields, error *e);
+/* Is it one of these keys (comments apart)? */
+bool config_has_field(const char *key);
 
 #endif

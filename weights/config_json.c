@@ -225,20 +225,32 @@ static status set_derived(model_config *c, const json_t *root, error *e) {
     return layers == NULL ? OK : set_window_layers(c, layers, e);
 }
 
-status config_from_json(model_config *c, const char *text, error *e) {
+status config_from_object(model_config *c, json_t *root, error *e) {
     config_init(c);
-    json_error_t where;
-    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &where);
     status s = OK;
-    if (root == NULL) {
-        s = error_set(e, ERR_FORMAT, "line %d: %s", where.line, where.text);
-    } else if (!json_is_object(root)) {
-        s = error_set(e, ERR_FORMAT, "a shape must be a JSON object");
-    }
+    if (!json_is_object(root)) s = error_set(e, ERR_FORMAT, "a shape must be a JSON object");
     if (s == OK) s = set_keys(c, root, e);
     if (s == OK) s = set_derived(c, root, e);
     if (s == OK) s = config_check(c, e);
     if (s != OK) memset(c, 0, sizeof *c);
+    return s;
+}
+
+status config_from_json(model_config *c, const char *text, error *e) {
+    json_error_t where;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &where);
+    status s = ERR_FORMAT;
+    if (root != NULL) {
+        s = config_from_object(c, root, e);
+    } else {
+        memset(c, 0, sizeof *c);
+        error_set(e, s, "line %d: %s", where.line, where.text);
+    }
     json_decref(root);
     return s;
+}
+
+bool config_has_field(const char *key) {
+    return field_find(key) != NULL || strcmp(key, "family") == 0 || strcmp(key, "rope_factors") == 0 ||
+           strcmp(key, "window_layers") == 0;
 }
