@@ -1,0 +1,232 @@
+#include "tools/ledger.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/quantity.h"
+
+static const char *const phase_names[N_PHASES] = {"prefill", "decode"};
+
+void ledger_init(ledger *l, const model_config *c) {
+    *l = (ledger){.config = c};
+}
+
+void ledger_free(ledger *l) {
+    free(l->entries);
+    *l = (ledger){0};
+}
+
+void ledger_observe(void *user, const step_report *r) {
+    ledger *l = user;
+    if (l->n == l->room) {
+        size_t room = l->room == 0 ? 64 : 2 * l->room;
+        ledger_entry *larger = realloc(l->entries, room * sizeof *larger);
+        if (larger == NULL) {
+            l->failed = true;
+            return;
+        }
+        l->entries = larger;
+        l->room = room;
+    }
+    ledger_entry *s = &l->entries[l->n++];
+    *s = (ledger_entry){.phase = l->phase, .n_steps = 1, .counted = r->counted, .seconds = r->seconds};
+    memcpy(s->op_seconds, r->op_seconds, sizeof s->op_seconds);
+    cost_predict(&s->predicted, l->config, r->plan);
+    for (int i = 0; i < r->plan->n_sequences; i++) {
+        const plan_sequence *q = &r->plan->sequences[i];
+        s->n_rows += (uint64_t)q->n_new;
+        s->n_logit_rows += (uint64_t)q->n_logit_rows;
+        s->n_cached += (uint64_t)q->n_cached;
+        s->n_visible = (uint64_t)q->n_cached + (uint64_t)q->n_new;
+        s->n_sequences++;
+    }
+}
+
+ledger_entry ledger_sum(const ledger *l, phase p) {
+    ledger_entry sum = {.phase = p};
+    for (size_t i = 0; i < l->n; i++) {
+        const ledger_entry *s = &l->entries[i];
+        if (s->phase != p) continue;
+        sum.n_steps += s->n_steps;
+        sum.n_rows += s->n_rows;
+        sum.n_logit_rows += s->n_logit_rows;
+        sum.n_sequences += s->n_sequences;
+        sum.n_cached += s->n_cached;
+        sum.n_visible = s->n_visible;
+        term_counts_add(&sum.predicted, &s->predicted);
+        term_counts_add(&sum.counted, &s->counted);
+        sum.seconds += s->seconds;
+        for (int k = 0; k < N_OPS; k++) sum.op_seconds[k] += s->op_seconds[k];
+    }
+    return sum;
+}
+
+static bool entry_agrees(const ledger_entry *s) {
+    return memcmp(&s->predicted, &s->counted, sizeof s->predicted) == 0;
+}
+
+bool ledger_agrees(const ledger *l) {
+    for (size_t i = 0; i < l->n; i++) {
+        if (!entry_agrees(&l->entries[i])) return false;
+    }
+    return l->n > 0 && !l->failed;
+}
+
+static uint64_t flops_of(const term_counts *c) {
+    return term_class_sum(c, CLASS_MATMUL) + term_class_sum(c, CLASS_ATTENTION) + term_class_sum(c, CLASS_OTHER);
+}
+
+static uint64_t bytes_of(const term_counts *c) {
+    return term_class_sum(c, CLASS_WEIGHT_BYTES) + term_class_sum(c, CLASS_KV_BYTES) + term_class_sum(c, CLASS_LOGIT_BYTES);
+}
+
+static const struct {
+    term_class class_;
+    const char *words;
+} class_rows[] = {
+    {CLASS_MATMUL, "matrix products, FLOPs"}, {CLASS_ATTENTION, "attention, FLOPs"}, {CLASS_OTHER, "other, FLOPs"},
+    {CLASS_WEIGHT_BYTES, "weights read, bytes"}, {CLASS_KV_BYTES, "K and V, bytes"}, {CLASS_LOGIT_BYTES, "logits, bytes"},
+    {CLASS_COUNT, "counts"},
+};
+
+static void print_row(FILE *out, const char *indent, const char *words, uint64_t predicted, uint64_t counted) {
+    fprintf(out, "%s%-*s %18s %18s  %s\n", indent, 40 - (int)strlen(indent), words, format_exact(predicted).text,
+            format_exact(counted).text, predicted == counted ? "=" : "DIFFERS");
+}
+
+static void print_measured(const ledger_entry *s, FILE *out) {
+    double flops = (double)flops_of(&s->counted), bytes = (double)bytes_of(&s->counted);
+    fprintf(out, "  measured: %s for %s %s", format_rounded(s->seconds, UNIT_SECONDS, UNITS_DECIMAL).text,
+            format_exact((uint64_t)s->n_steps).text, s->n_steps == 1 ? "step" : "steps");
+    if (s->seconds > 0) {
+        fprintf(out, ", %s", format_rounded((double)s->n_rows / s->seconds, UNIT_TOKENS_PER_SECOND, UNITS_DECIMAL).text);
+        fprintf(out, ", %s", format_rounded(flops / s->seconds, UNIT_FLOPS_PER_SECOND, UNITS_DECIMAL).text);
+        fprintf(out, ", %s", format_rounded(bytes / s->seconds, UNIT_BYTES_PER_SECOND, UNITS_DECIMAL).text);
+    }
+    fprintf(out, "\n");
+}
+
+void ledger_print_phase(const ledger_entry *s, bool all, FILE *out) {
+    if (s->n_steps == 0) return;
+    fprintf(out, "%s: %s rows in %d %s\n", phase_names[s->phase], format_exact(s->n_rows).text, s->n_steps,
+            s->n_steps == 1 ? "step" : "steps");
+    fprintf(out, "  %-38s %18s %18s\n", "", "predicted", "counted");
+    for (size_t k = 0; k < sizeof class_rows / sizeof *class_rows; k++) {
+        term_class c = class_rows[k].class_;
+        if (c != CLASS_COUNT) print_row(out, "  ", class_rows[k].words, term_class_sum(&s->predicted, c), term_class_sum(&s->counted, c));
+        for (int i = 0; i < N_TERMS; i++) {
+            if (term_table[i].class_ != c || (!all && s->predicted.n[i] == 0 && s->counted.n[i] == 0)) continue;
+            print_row(out, c == CLASS_COUNT ? "  " : "    ", term_table[i].words, s->predicted.n[i], s->counted.n[i]);
+        }
+    }
+    print_measured(s, out);
+}
+
+void ledger_print_steps(const ledger *l, FILE *out) {
+    fprintf(out, "  %4s %-8s %6s %8s %16s %14s %14s %14s %14s %12s\n", "step", "phase", "rows", "keys L", "matmul FLOPs", "attention",
+            "other", "weight bytes", "K, V bytes", "time");
+    for (size_t i = 0; i < l->n; i++) {
+        const ledger_entry *s = &l->entries[i];
+        fprintf(out, "  %4zu %-8s %6s %8s", i, phase_names[s->phase], format_exact(s->n_rows).text, format_exact(s->n_visible).text);
+        fprintf(out, " %16s", format_exact(term_class_sum(&s->counted, CLASS_MATMUL)).text);
+        fprintf(out, " %14s", format_exact(term_class_sum(&s->counted, CLASS_ATTENTION)).text);
+        fprintf(out, " %14s", format_exact(term_class_sum(&s->counted, CLASS_OTHER)).text);
+        fprintf(out, " %14s", format_exact(term_class_sum(&s->counted, CLASS_WEIGHT_BYTES)).text);
+        fprintf(out, " %14s", format_exact(term_class_sum(&s->counted, CLASS_KV_BYTES)).text);
+        fprintf(out, " %12s  %s\n", format_rounded(s->seconds, UNIT_SECONDS, UNITS_DECIMAL).text,
+                entry_agrees(s) ? "= predicted" : "DIFFERS from predicted");
+    }
+}
+
+static void print_signed(FILE *out, const char *words, const char *formula, int64_t n) {
+    if (n == 0) return;
+    quantity_text t = format_exact((uint64_t)(n < 0 ? -n : n));
+    fprintf(out, "    %c %16s  %s (%s)\n", n < 0 ? '-' : '+', t.text, words, formula);
+}
+
+static void print_lesson_flops(const ledger_entry *s, const model_config *c, FILE *out) {
+    param_counts p = config_params(c);
+    int64_t M = (int64_t)s->n_rows, R = (int64_t)s->n_logit_rows, d = c->d_model, q = config_q_dim(c);
+    int64_t pairs = (int64_t)s->counted.n[TERM_KEYS_ATTENDED]; /* over all layers: nl S */
+    int64_t lesson = 2 * (int64_t)p.total * M + 4 * d * pairs, counted = (int64_t)flops_of(&s->counted);
+    fprintf(out, "  the lesson's 2 N M + 4 nl d S, FLOPs: 2 x %s x %s + 4 x %s x %s = %s; counted %s\n", format_exact(p.total).text,
+            format_exact(s->n_rows).text, format_exact((uint64_t)d).text, format_exact((uint64_t)pairs).text,
+            format_exact((uint64_t)lesson).text, format_exact((uint64_t)counted).text);
+    print_signed(out, "embedding: a lookup, no product", "2 M N_emb", -2 * M * (int64_t)p.embedding);
+    print_signed(out, "positions: a lookup", "2 M N_pos", -2 * M * (int64_t)p.positions);
+    print_signed(out, "biases: added, not multiplied", "2 M N_bias", -2 * M * (int64_t)p.biases);
+    print_signed(out, "norm gains: no product", "2 M N_norm", -2 * M * (int64_t)p.norms);
+    print_signed(out, "head, for rows without logits", "2 (M-R) d V", -2 * (M - R) * d * (int64_t)c->n_vocab);
+    print_signed(out, "heads wider than d_model", "4 nl (q-d) S", 4 * (q - d) * pairs);
+    for (int i = 0; i < N_TERMS; i++) {
+        if (term_table[i].class_ == CLASS_OTHER) print_signed(out, term_table[i].words, "other", (int64_t)s->counted.n[i]);
+    }
+}
+
+static int64_t type_bytes(dtype t) {
+    return t == DTYPE_F32 ? 4 : t == DTYPE_F16 ? 2 : 1;
+}
+
+static void print_lesson_weights(const ledger_entry *s, const model_config *c, const weight_storage *w, FILE *out) {
+    param_counts p = config_params(c);
+    int64_t b = type_bytes(w->layers[0][MATRIX_Q].type), steps = s->n_steps;
+    const uint64_t *n = s->counted.n;
+    int64_t lesson = (int64_t)p.total * b * steps, counted = (int64_t)term_class_sum(&s->counted, CLASS_WEIGHT_BYTES);
+    int64_t matrices = (int64_t)(n[TERM_BYTES_Q] + n[TERM_BYTES_KV] + n[TERM_BYTES_O] + n[TERM_BYTES_FFN] + n[TERM_BYTES_HEAD]);
+    fprintf(out, "  the lesson's N x %d bytes a step: %s x %d x %d = %s; counted %s\n", (int)b, format_exact(p.total).text, (int)b, s->n_steps,
+            format_exact((uint64_t)lesson).text, format_exact((uint64_t)counted).text);
+    print_signed(out, "embedding table: only rows are read", "N_emb b", -(int64_t)p.embedding * b * steps);
+    print_signed(out, "position table: only rows are read", "N_pos b", -(int64_t)p.positions * b * steps);
+    print_signed(out, "biases are fp32", "N_bias (4-b)", (int64_t)n[TERM_BYTES_BIAS] - (int64_t)p.biases * b * steps);
+    print_signed(out, "norm gains are fp32", "N_norm (4-b)", (int64_t)n[TERM_BYTES_NORM] - (int64_t)p.norms * b * steps);
+    print_signed(out, "scales, other storage, passes without logits", "matrices", matrices - (int64_t)p.matrices * b * steps);
+    print_signed(out, "embedding rows", "M rows", (int64_t)n[TERM_BYTES_EMBEDDING]);
+    print_signed(out, "position rows", "M rows", (int64_t)n[TERM_BYTES_POSITION]);
+}
+
+static void print_lesson_cache(const ledger_entry *s, const model_config *c, dtype kv_type, FILE *out) {
+    int64_t plain = 2 * (int64_t)c->n_layers * config_kv_dim(c) * type_bytes(kv_type);
+    int64_t kappa = (int64_t)cost_kv_bytes_per_token(c, kv_type), C = (int64_t)s->n_cached, M = (int64_t)s->n_rows;
+    int64_t cached = (int64_t)s->counted.n[TERM_BYTES_KV_CACHED], own = (int64_t)s->counted.n[TERM_BYTES_KV_OWN];
+    fprintf(out, "  the lesson's C x 2 nl kd b bytes of cache: %s x %s = %s; counted %s\n", format_exact(s->n_cached).text,
+            format_exact((uint64_t)plain).text, format_exact((uint64_t)(C * plain)).text, format_exact((uint64_t)(cached + own)).text);
+    print_signed(out, "scales of an int8 cache", "C (kappa - plain)", C * (kappa - plain));
+    print_signed(out, "the step's own tokens, read back", "M kappa", M * kappa);
+    print_signed(out, "own tokens read again by later tiles, or behind a window", "tiles", own - M * kappa);
+    print_signed(out, "cache read again by later tiles, once for many, or behind a window", "tiles, sharing", cached - C * kappa);
+}
+
+void ledger_print_lesson(const ledger_entry *s, const ledger *l, const weight_storage *w, dtype kv_type, FILE *out) {
+    if (s->n_steps == 0) return;
+    print_lesson_flops(s, l->config, out);
+    print_lesson_weights(s, l->config, w, out);
+    print_lesson_cache(s, l->config, kv_type, out);
+}
+
+static json_t *terms_json(const term_counts *c) {
+    json_t *o = json_object();
+    for (int i = 0; i < N_TERMS; i++) json_object_set_new(o, term_table[i].key, json_integer((json_int_t)c->n[i]));
+    return o;
+}
+
+static json_t *entry_json(const ledger_entry *s) {
+    json_t *ops = json_object();
+    for (int i = 0; i < N_OPS; i++) json_object_set_new(ops, step_op_names[i], json_real(s->op_seconds[i]));
+    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:b, s:f, s:o}", "phase", phase_names[s->phase], "n_steps", s->n_steps,
+                     "n_rows", (json_int_t)s->n_rows, "n_logit_rows", (json_int_t)s->n_logit_rows, "n_sequences",
+                     (json_int_t)s->n_sequences, "n_cached", (json_int_t)s->n_cached, "n_visible", (json_int_t)s->n_visible, "predicted",
+                     terms_json(&s->predicted), "counted", terms_json(&s->counted), "agrees", entry_agrees(s), "seconds", s->seconds,
+                     "op_seconds", ops);
+}
+
+json_t *ledger_json(const ledger *l) {
+    json_t *steps = json_array(), *o = json_object();
+    for (size_t i = 0; i < l->n; i++) json_array_append_new(steps, entry_json(&l->entries[i]));
+    for (int p = 0; p < N_PHASES; p++) {
+        ledger_entry s = ledger_sum(l, (phase)p);
+        if (s.n_steps > 0) json_object_set_new(o, phase_names[p], entry_json(&s));
+    }
+    json_object_set_new(o, "steps", steps);
+    json_object_set_new(o, "agrees", json_boolean(ledger_agrees(l)));
+    return o;
+}

@@ -1,0 +1,51 @@
+/* ledger.h - every step of a run, predicted and counted and measured, and the tables made of them. */
+#ifndef TALLY_LEDGER_H
+#define TALLY_LEDGER_H
+
+#include <stdio.h>
+
+#include <jansson.h>
+
+#include "engine/cost.h"
+#include "engine/engine.h"
+
+typedef enum { PHASE_PREFILL, PHASE_DECODE, N_PHASES } phase;
+
+/* A step, or the sum of several. */
+typedef struct {
+    phase phase;
+    int n_steps;
+    uint64_t n_rows, n_logit_rows, n_sequences; /* summed over steps */
+    uint64_t n_cached;                          /* tokens in the cache before the step, over sequences */
+    uint64_t n_visible;                         /* keys that the last row of the last sequence sees: L */
+    term_counts predicted, counted;
+    double seconds, op_seconds[N_OPS];
+} ledger_entry;
+
+typedef struct {
+    const model_config *config;
+    ledger_entry *entries; /* [n] one a step */
+    size_t n, room;
+    phase phase; /* what the steps that come are: set by the command before it runs them */
+    bool failed; /* out of memory: some steps are missing */
+} ledger;
+
+void ledger_init(ledger *l, const model_config *c);
+void ledger_free(ledger *l);
+/* A step_observer; user is the ledger. */
+void ledger_observe(void *user, const step_report *r);
+
+ledger_entry ledger_sum(const ledger *l, phase p);
+bool ledger_agrees(const ledger *l); /* every term of every step */
+
+/* The three columns for a phase, term by term; `all`: terms that are 0 too. */
+void ledger_print_phase(const ledger_entry *s, bool all, FILE *out);
+/* One line a step: rows, visible keys, FLOPs and bytes by class, whether all terms agree. */
+void ledger_print_steps(const ledger *l, FILE *out);
+/* The lesson's 2N + 4Ld and N * bytes beside what was counted, and every part of the difference by name. */
+void ledger_print_lesson(const ledger_entry *s, const ledger *l, const weight_storage *w, dtype kv_type, FILE *out);
+
+/* {"steps": [...], "prefill": {...}, "decode": {...}, "agrees": bool}; new reference. */
+json_t *ledger_json(const ledger *l);
+
+#endif
