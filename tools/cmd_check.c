@@ -53,7 +53,9 @@ static status check_run(session *s, ledger *l, const check_options *o, const int
     kv_sequence **seqs = calloc((size_t)B, sizeof *seqs);
     int *next = calloc((size_t)B, sizeof *next), *mine = calloc((size_t)n, sizeof *mine);
     float *logits = calloc((size_t)B * (size_t)n_vocab, sizeof *logits);
-    status st = seqs == NULL || next == NULL || mine == NULL || logits == NULL ? error_set(e, ERR_MEMORY, "out of memory for the check") : OK;
+    status st = seqs == NULL || next == NULL || mine == NULL || logits == NULL
+                    ? error_set(e, ERR_MEMORY, "out of memory for the check")
+                    : OK;
     l->phase = PHASE_PREFILL;
     for (int b = 0; b < B && st == OK; b++) {
         for (int i = 0; i < n; i++) mine[i] = ids[(i + b) % n];
@@ -78,8 +80,8 @@ static void check_print(const session *s, const ledger *l, const check_options *
     static const dtype kv_types[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0};
     const weight_storage *w = engine_storage(s->engine);
     printf("%s: %s weights of %s, %s cache, %s kernels\n\n", s->name, format_exact(config_params(&s->model->config).total).text,
-           dtype_info(w->layers[0][MATRIX_Q].type)->name, o->session.kv_type == 2 ? "int8" : dtype_info(kv_types[o->session.kv_type])->name,
-           engine_isa(s->engine));
+           dtype_info(w->layers[0][MATRIX_Q].type)->name,
+           o->session.kv_type == 2 ? "int8" : dtype_info(kv_types[o->session.kv_type])->name, engine_isa(s->engine));
     ledger_print_steps(l, stdout);
     for (int p = 0; p < N_PHASES; p++) {
         ledger_entry sum = ledger_sum(l, (phase)p);
@@ -137,10 +139,14 @@ int cmd_check(int argc, char **argv) {
         OPTION_JSON(&o.json),
     };
     memcpy(rows + n, mine, sizeof mine);
-    const command help = {"check", "-m MODEL [options]",
-                          "Runs prefill and decode, and lays what was predicted, counted and measured side by side, term by term. Exit "
-                          "status 1 where counted differs from predicted.",
-                          "tally check -m models/level21.pt", rows, n + sizeof mine / sizeof *mine};
+    const command help = {
+        "check",
+        "-m MODEL [options]",
+        "Runs prefill and decode, and lays what was predicted, counted and measured side by side, term by term. Exit "
+        "status 1 where counted differs from predicted.",
+        "tally check -m models/level21.pt",
+        rows,
+        n + sizeof mine / sizeof *mine};
     int rc = options_parse(&help, argc, argv, NULL);
     return rc >= 0 ? rc : check_main(&o);
 }

@@ -221,10 +221,11 @@ static void run_explain(const run *r) {
             (unsigned long long)config_params(&m->config).total, engine_isa(r->s.engine), engine_n_threads(r->s.engine));
     json_array_foreach(m->assumptions, i, line) fprintf(stderr, "assumed: %s\n", json_string_value(line));
     for (int k = 0; k < r->o->samples && r->all != NULL; k++) {
-        fprintf(stderr, "%d tokens of prompt, %d generated, ended by %s\n", r->all[k].n_prompt, r->all[k].n_ids - r->all[k].n_prompt,
-                r->all[k].finish == NULL ? "-n" : r->all[k].finish);
+        fprintf(stderr, "%d tokens of prompt, %d generated, ended by %s\n", r->all[k].n_prompt,
+                r->all[k].n_ids - r->all[k].n_prompt, r->all[k].finish == NULL ? "-n" : r->all[k].finish);
     }
-    if (r->o->sampling.temperature > 0) fprintf(stderr, "seed: %llu (repeat with -s)\n", (unsigned long long)r->o->session.seed);
+    if (r->o->sampling.temperature > 0)
+        fprintf(stderr, "seed: %llu (repeat with -s)\n", (unsigned long long)r->o->session.seed);
 }
 
 static status run_all(run *r, const int *ids, int n, error *e) {
@@ -290,7 +291,8 @@ static int run_main(run_options *o) {
         st = error_set(&e, ERR_IO, "%s: cannot be written", o->logits_out);
     }
     if (st == OK) st = run_all(&r, ids, (int)n, &e);
-    if (r.logits_file != NULL && fclose(r.logits_file) != 0 && st == OK) st = error_set(&e, ERR_IO, "%s: cannot be written", o->logits_out);
+    if (r.logits_file != NULL && fclose(r.logits_file) != 0 && st == OK)
+        st = error_set(&e, ERR_IO, "%s: cannot be written", o->logits_out);
     if (st == OK) run_print(&r);
     if (st == OK) run_explain(&r);
     free(ids);
@@ -301,7 +303,8 @@ static int run_main(run_options *o) {
 }
 
 int cmd_run(int argc, char **argv) {
-    run_options o = {.temperature = 0, .top_p = 1, .min_p = 0, .repeat_penalty = 1, .n_predict = -1, .samples = 1, .repeat_last_n = 64};
+    run_options o = {
+        .temperature = 0, .top_p = 1, .min_p = 0, .repeat_penalty = 1, .n_predict = -1, .samples = 1, .repeat_last_n = 64};
     session_options_init(&o.session);
     sampling_init(&o.sampling);
     option rows[SESSION_ROWS + 20];
@@ -310,7 +313,8 @@ int cmd_run(int argc, char **argv) {
         {"prompt", 'p', OPTION_TEXT, &o.prompt, "TEXT", "the prompt", 0, 0},
         {"file", 'f', OPTION_TEXT, &o.file, "FILE", "the prompt from a file (- is standard input)", 0, 0},
         {"ids", 0, OPTION_TEXT, &o.ids, "1,5,6", "the prompt as token ids", 0, 0},
-        {"n-predict", 'n', OPTION_INT, &o.n_predict, "N", "most tokens to generate (-1: up to the end token or the context)", -1, INT_MAX},
+        {"n-predict", 'n', OPTION_INT, &o.n_predict, "N", "most tokens to generate (-1: up to the end token or the context)",
+         -1, INT_MAX},
         {"temp", 0, OPTION_NUMBER, &o.temperature, "T", "temperature (0: greedy)", 0, 0},
         {"top-k", 0, OPTION_INT, &o.sampling.top_k, "K", "draw from the K most probable (0: all)", 0, 0},
         {"top-p", 0, OPTION_NUMBER, &o.top_p, "P", "draw from the fewest that reach P together (1: all)", 0, 0},
@@ -320,15 +324,19 @@ int cmd_run(int argc, char **argv) {
         {"samples", 0, OPTION_INT, &o.samples, "N", "completions of one prompt, which they share in the cache (1)", 1, 4096},
         {"logits-out", 0, OPTION_TEXT, &o.logits_out, "FILE", "write logits as text, one row a line", 0, 0},
         {"logit-rows", 0, OPTION_CHOICE, &o.logit_rows, "last|all", "of the prompt: its last row, or all (last)", 0, 0},
-        {"parse-special", 0, OPTION_FLAG, &o.parse_special, NULL, "special tokens written in the prompt are tokens, not text", 0, 0},
+        {"parse-special", 0, OPTION_FLAG, &o.parse_special, NULL, "special tokens written in the prompt are tokens, not text",
+         0, 0},
         {"cost", 0, OPTION_FLAG, &o.cost, NULL, "print what it cost: predicted, counted, measured", 0, 0},
         {"verbose", 'v', OPTION_FLAG, &o.verbose, NULL, "say what was assumed and why it ended, on stderr", 0, 0},
         OPTION_JSON(&o.json),
     };
     memcpy(rows + n, mine, sizeof mine);
-    const command help = {"run", "-m MODEL -p PROMPT [options]",
+    const command help = {"run",
+                          "-m MODEL -p PROMPT [options]",
                           "Completes a prompt. Greedy unless --temp is given; ends at the end token, at -n, or at the context.",
-                          "tally run -m models/level21.pt -p \"23+58=\" --cost", rows, n + sizeof mine / sizeof *mine};
+                          "tally run -m models/level21.pt -p \"23+58=\" --cost",
+                          rows,
+                          n + sizeof mine / sizeof *mine};
     int rc = options_parse(&help, argc, argv, NULL);
     if (rc >= 0) return rc;
     o.sampling.temperature = (float)o.temperature;

@@ -88,17 +88,18 @@ static status recompute(trace *t, error *e) {
     return st;
 }
 
-static json_t *step_json(const trace *t, int step, int n_cached, const ledger_entry *s) {
+static json_t *step_json(const trace *t, int number, int n_cached, const ledger_entry *s) {
     json_t *tokens = json_array(), *pages = json_array();
     for (int i = n_cached; i < t->n_ids; i++) json_array_append_new(tokens, json_integer(t->ids[i]));
     for (int p = 0; p < t->kv->n_pages; p++) json_array_append_new(pages, json_integer(t->kv->pages[p]));
     json_t *counted = json_object();
-    for (int i = 0; i < N_TERMS; i++) json_object_set_new(counted, term_table[i].key, json_integer((json_int_t)s->counted.n[i]));
-    return json_pack("{s:i, s:o, s:i, s:i, s:o, s:o, s:f}", "step", step, "ids", tokens, "n_cached", n_cached, "n_tokens", t->n_ids,
-                     "pages", pages, "counted", counted, "seconds", s->seconds);
+    for (int i = 0; i < N_TERMS; i++)
+        json_object_set_new(counted, term_table[i].key, json_integer((json_int_t)s->counted.n[i]));
+    return json_pack("{s:i, s:o, s:i, s:i, s:o, s:o, s:f}", "step", number, "ids", tokens, "n_cached", n_cached, "n_tokens",
+                     t->n_ids, "pages", pages, "counted", counted, "seconds", s->seconds);
 }
 
-static void print_step(const trace *t, int step, int n_cached, int next) {
+static void print_step(const trace *t, int number, int n_cached, int next) {
     char name[48], given[64], computed[32], read[32];
     const ledger_entry *s = &t->cached.entries[t->cached.n - 1];
     span(computed, sizeof computed, n_cached, t->n_ids);
@@ -110,7 +111,8 @@ static void print_step(const trace *t, int step, int n_cached, int next) {
         snprintf(given, sizeof given, "%d tokens of prompt", t->n_ids - n_cached);
     }
     piece(t, next, name, sizeof name);
-    printf("%4d   given %s; computed q, k, v of %s; read k, v of %s from the cache; next is %s\n", step, given, computed, read, name);
+    printf("%4d   given %s; computed q, k, v of %s; read k, v of %s from the cache; next is %s\n", number, given, computed, read,
+           name);
     print_pages(t->kv, n_cached, engine_cache(t->s.engine)->layout.page_size);
     print_costs(s);
     if (t->o->no_cache && t->uncached.n > 0) {
@@ -129,8 +131,8 @@ static void print_totals(const trace *t) {
     for (size_t i = 0; i < t->uncached.n; i++) without += t->uncached.entries[i].counted.n[TERM_KEYS_COMPUTED];
     printf("\n%s tokens: %s keys computed in each layer", format_exact(n).text, format_exact(with / nl).text);
     if (t->o->no_cache) {
-        printf(" with the cache, %s without (n(n+1)/2 = %s); %s", format_exact(without / nl).text, format_exact(n * (n + 1) / 2).text,
-               t->same ? "the same logits, bit for bit" : "logits DIFFER");
+        printf(" with the cache, %s without (n(n+1)/2 = %s); %s", format_exact(without / nl).text,
+               format_exact(n * (n + 1) / 2).text, t->same ? "the same logits, bit for bit" : "logits DIFFER");
     }
     printf("\n");
 }
@@ -145,10 +147,10 @@ static int argmax(const float *x, int n) {
 
 static status trace_steps(trace *t, error *e) {
     engine *en = t->s.engine;
-    int n = t->n_ids, step = 0, end = t->o->n_predict < 0 ? INT_MAX : t->o->n_predict;
+    int n = t->n_ids, number = 0, end = t->o->n_predict < 0 ? INT_MAX : t->o->n_predict;
     bool single = t->o->no_cache; /* token by token, as in the lesson: else the prompt is one prefill */
     t->n_ids = single ? 1 : n;
-    for (int generated = 0;; step++) {
+    for (int generated = 0;; number++) {
         int n_cached = t->kv->n_tokens;
         t->cached.phase = n_cached < t->n_prompt ? PHASE_PREFILL : PHASE_DECODE;
         status st = engine_prefill(en, t->kv, t->ids + n_cached, t->n_ids - n_cached, 1, t->logits, e);
@@ -157,9 +159,9 @@ static status trace_steps(trace *t, error *e) {
         bool in_prompt = t->n_ids < t->n_prompt;
         int next = in_prompt ? t->ids[t->n_ids] : argmax(t->logits, session_n_tokens(&t->s));
         if (t->o->json) {
-            json_array_append_new(t->steps, step_json(t, step, n_cached, &t->cached.entries[t->cached.n - 1]));
+            json_array_append_new(t->steps, step_json(t, number, n_cached, &t->cached.entries[t->cached.n - 1]));
         } else {
-            print_step(t, step, n_cached, next);
+            print_step(t, number, n_cached, next);
         }
         if (!in_prompt && (generated++ >= end || session_is_end(&t->s, next))) return OK;
         if (t->n_ids >= engine_n_ctx(en)) return OK;
@@ -175,7 +177,8 @@ static status trace_open(trace *t, const trace_options *o, error *e) {
     status st = session_prompt(&t->s, o->ids, text, n_bytes, TOKENIZE_ADD_SPECIAL, &ids, &n, e);
     int ctx = engine_n_ctx(t->s.engine);
     if (st == OK && n > (size_t)ctx) {
-        st = error_set(e, ERR_LIMIT, "%s: a prompt of %zu tokens does not fit the context of %d (shorten it)", t->s.name, n, ctx);
+        st = error_set(e, ERR_LIMIT, "%s: a prompt of %zu tokens does not fit the context of %d (shorten it)", t->s.name, n,
+                       ctx);
     }
     if (st == OK) st = kv_sequence_create(&t->kv, engine_cache(t->s.engine), ctx, e);
     if (st == OK) st = kv_sequence_create(&t->again, engine_cache(t->s.engine), ctx, e);
@@ -184,7 +187,8 @@ static status trace_open(trace *t, const trace_options *o, error *e) {
     t->logits = calloc(n_vocab, sizeof *t->logits);
     t->logits_again = calloc(n_vocab, sizeof *t->logits);
     t->steps = json_array();
-    if (st == OK && (t->ids == NULL || t->logits == NULL || t->logits_again == NULL)) st = error_set(e, ERR_MEMORY, "out of memory");
+    if (st == OK && (t->ids == NULL || t->logits == NULL || t->logits_again == NULL))
+        st = error_set(e, ERR_MEMORY, "out of memory");
     if (st == OK) {
         memcpy(t->ids, ids, n * sizeof *ids);
         t->n_ids = t->n_prompt = (int)n;
@@ -232,14 +236,18 @@ int cmd_trace(int argc, char **argv) {
         {"prompt", 'p', OPTION_TEXT, &o.prompt, "TEXT", "the prompt (the model's sample)", 0, 0},
         {"ids", 0, OPTION_TEXT, &o.ids, "1,5,6", "the prompt as token ids", 0, 0},
         {"n-predict", 'n', OPTION_INT, &o.n_predict, "N", "most tokens to generate", -1, INT_MAX},
-        {"no-cache", 0, OPTION_FLAG, &o.no_cache, NULL, "take the prompt token by token, and recompute everything beside each step", 0, 0},
+        {"no-cache", 0, OPTION_FLAG, &o.no_cache, NULL,
+         "take the prompt token by token, and recompute everything beside each step", 0, 0},
         OPTION_JSON(&o.json),
     };
     memcpy(rows + n, mine, sizeof mine);
-    const command help = {"trace", "-m MODEL -p PROMPT [options]",
-                          "Shows the KV cache step by step: what was computed, what was read from the cache, the page table, and what it cost.",
-                          "tally trace -m models/level21.pt -p \"23+58=\"\ntally trace -m models/level21.pt -p \"23+58=\" --no-cache", rows,
-                          n + sizeof mine / sizeof *mine};
+    const command help = {
+        "trace",
+        "-m MODEL -p PROMPT [options]",
+        "Shows the KV cache step by step: what was computed, what was read from the cache, the page table, and what it cost.",
+        "tally trace -m models/level21.pt -p \"23+58=\"\ntally trace -m models/level21.pt -p \"23+58=\" --no-cache",
+        rows,
+        n + sizeof mine / sizeof *mine};
     int rc = options_parse(&help, argc, argv, NULL);
     if (rc >= 0) return rc;
     error e = {0};

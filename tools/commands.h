@@ -5,6 +5,9 @@
 /* X(name, one line for `tally --help`). cmd_NAME gets argv with argv[0] = NAME and returns the exit status:
  * 0 ok, 1 failed, 2 bad usage. */
 #define COMMAND_LIST(X)                                                                                                        \
+    X(run, "completes a prompt, and says what that cost")                                                                      \
+    X(check, "predicted, counted, measured: term by term")                                                                     \
+    X(trace, "the KV cache step by step")                                                                                      \
     X(inspect, "what a checkpoint holds: metadata, every tensor, totals")                                                      \
     X(cost, "what a model will cost: formula, numbers, result")
 

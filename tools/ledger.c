@@ -84,8 +84,12 @@ static const struct {
     term_class class_;
     const char *words;
 } class_rows[] = {
-    {CLASS_MATMUL, "matrix products, FLOPs"}, {CLASS_ATTENTION, "attention, FLOPs"}, {CLASS_OTHER, "other, FLOPs"},
-    {CLASS_WEIGHT_BYTES, "weights read, bytes"}, {CLASS_KV_BYTES, "K and V, bytes"}, {CLASS_LOGIT_BYTES, "logits, bytes"},
+    {CLASS_MATMUL, "matrix products, FLOPs"},
+    {CLASS_ATTENTION, "attention, FLOPs"},
+    {CLASS_OTHER, "other, FLOPs"},
+    {CLASS_WEIGHT_BYTES, "weights read, bytes"},
+    {CLASS_KV_BYTES, "K and V, bytes"},
+    {CLASS_LOGIT_BYTES, "logits, bytes"},
     {CLASS_COUNT, "counts"},
 };
 
@@ -113,7 +117,8 @@ void ledger_print_phase(const ledger_entry *s, bool all, FILE *out) {
     fprintf(out, "  %-38s %18s %18s\n", "", "predicted", "counted");
     for (size_t k = 0; k < sizeof class_rows / sizeof *class_rows; k++) {
         term_class c = class_rows[k].class_;
-        if (c != CLASS_COUNT) print_row(out, "  ", class_rows[k].words, term_class_sum(&s->predicted, c), term_class_sum(&s->counted, c));
+        if (c != CLASS_COUNT)
+            print_row(out, "  ", class_rows[k].words, term_class_sum(&s->predicted, c), term_class_sum(&s->counted, c));
         for (int i = 0; i < N_TERMS; i++) {
             if (term_table[i].class_ != c || (!all && s->predicted.n[i] == 0 && s->counted.n[i] == 0)) continue;
             print_row(out, c == CLASS_COUNT ? "  " : "    ", term_table[i].words, s->predicted.n[i], s->counted.n[i]);
@@ -123,11 +128,12 @@ void ledger_print_phase(const ledger_entry *s, bool all, FILE *out) {
 }
 
 void ledger_print_steps(const ledger *l, FILE *out) {
-    fprintf(out, "  %4s %-8s %6s %8s %16s %14s %14s %14s %14s %12s\n", "step", "phase", "rows", "keys L", "matmul FLOPs", "attention",
-            "other", "weight bytes", "K, V bytes", "time");
+    fprintf(out, "  %4s %-8s %6s %8s %16s %14s %14s %14s %14s %12s\n", "step", "phase", "rows", "keys L", "matmul FLOPs",
+            "attention", "other", "weight bytes", "K, V bytes", "time");
     for (size_t i = 0; i < l->n; i++) {
         const ledger_entry *s = &l->entries[i];
-        fprintf(out, "  %4zu %-8s %6s %8s", i, phase_names[s->phase], format_exact(s->n_rows).text, format_exact(s->n_visible).text);
+        fprintf(out, "  %4zu %-8s %6s %8s", i, phase_names[s->phase], format_exact(s->n_rows).text,
+                format_exact(s->n_visible).text);
         fprintf(out, " %16s", format_exact(term_class_sum(&s->counted, CLASS_MATMUL)).text);
         fprintf(out, " %14s", format_exact(term_class_sum(&s->counted, CLASS_ATTENTION)).text);
         fprintf(out, " %14s", format_exact(term_class_sum(&s->counted, CLASS_OTHER)).text);
@@ -149,9 +155,9 @@ static void print_lesson_flops(const ledger_entry *s, const model_config *c, FIL
     int64_t M = (int64_t)s->n_rows, R = (int64_t)s->n_logit_rows, d = c->d_model, q = config_q_dim(c);
     int64_t pairs = (int64_t)s->counted.n[TERM_KEYS_ATTENDED]; /* over all layers: nl S */
     int64_t lesson = 2 * (int64_t)p.total * M + 4 * d * pairs, counted = (int64_t)flops_of(&s->counted);
-    fprintf(out, "  the lesson's 2 N M + 4 nl d S, FLOPs: 2 x %s x %s + 4 x %s x %s = %s; counted %s\n", format_exact(p.total).text,
-            format_exact(s->n_rows).text, format_exact((uint64_t)d).text, format_exact((uint64_t)pairs).text,
-            format_exact((uint64_t)lesson).text, format_exact((uint64_t)counted).text);
+    fprintf(out, "  the lesson's 2 N M + 4 nl d S, FLOPs: 2 x %s x %s + 4 x %s x %s = %s; counted %s\n",
+            format_exact(p.total).text, format_exact(s->n_rows).text, format_exact((uint64_t)d).text,
+            format_exact((uint64_t)pairs).text, format_exact((uint64_t)lesson).text, format_exact((uint64_t)counted).text);
     print_signed(out, "embedding: a lookup, no product", "2 M N_emb", -2 * M * (int64_t)p.embedding);
     print_signed(out, "positions: a lookup", "2 M N_pos", -2 * M * (int64_t)p.positions);
     print_signed(out, "biases: added, not multiplied", "2 M N_bias", -2 * M * (int64_t)p.biases);
@@ -173,8 +179,8 @@ static void print_lesson_weights(const ledger_entry *s, const model_config *c, c
     const uint64_t *n = s->counted.n;
     int64_t lesson = (int64_t)p.total * b * steps, counted = (int64_t)term_class_sum(&s->counted, CLASS_WEIGHT_BYTES);
     int64_t matrices = (int64_t)(n[TERM_BYTES_Q] + n[TERM_BYTES_KV] + n[TERM_BYTES_O] + n[TERM_BYTES_FFN] + n[TERM_BYTES_HEAD]);
-    fprintf(out, "  the lesson's N x %d bytes a step: %s x %d x %d = %s; counted %s\n", (int)b, format_exact(p.total).text, (int)b, s->n_steps,
-            format_exact((uint64_t)lesson).text, format_exact((uint64_t)counted).text);
+    fprintf(out, "  the lesson's N x %d bytes a step: %s x %d x %d = %s; counted %s\n", (int)b, format_exact(p.total).text,
+            (int)b, s->n_steps, format_exact((uint64_t)lesson).text, format_exact((uint64_t)counted).text);
     print_signed(out, "embedding table: only rows are read", "N_emb b", -(int64_t)p.embedding * b * steps);
     print_signed(out, "position table: only rows are read", "N_pos b", -(int64_t)p.positions * b * steps);
     print_signed(out, "biases are fp32", "N_bias (4-b)", (int64_t)n[TERM_BYTES_BIAS] - (int64_t)p.biases * b * steps);
@@ -189,11 +195,13 @@ static void print_lesson_cache(const ledger_entry *s, const model_config *c, dty
     int64_t kappa = (int64_t)cost_kv_bytes_per_token(c, kv_type), C = (int64_t)s->n_cached, M = (int64_t)s->n_rows;
     int64_t cached = (int64_t)s->counted.n[TERM_BYTES_KV_CACHED], own = (int64_t)s->counted.n[TERM_BYTES_KV_OWN];
     fprintf(out, "  the lesson's C x 2 nl kd b bytes of cache: %s x %s = %s; counted %s\n", format_exact(s->n_cached).text,
-            format_exact((uint64_t)plain).text, format_exact((uint64_t)(C * plain)).text, format_exact((uint64_t)(cached + own)).text);
+            format_exact((uint64_t)plain).text, format_exact((uint64_t)(C * plain)).text,
+            format_exact((uint64_t)(cached + own)).text);
     print_signed(out, "scales of an int8 cache", "C (kappa - plain)", C * (kappa - plain));
     print_signed(out, "the step's own tokens, read back", "M kappa", M * kappa);
     print_signed(out, "own tokens read again by later tiles, or behind a window", "tiles", own - M * kappa);
-    print_signed(out, "cache read again by later tiles, once for many, or behind a window", "tiles, sharing", cached - C * kappa);
+    print_signed(out, "cache read again by later tiles, once for many, or behind a window", "tiles, sharing",
+                 cached - C * kappa);
 }
 
 void ledger_print_lesson(const ledger_entry *s, const ledger *l, const weight_storage *w, dtype kv_type, FILE *out) {
@@ -212,11 +220,11 @@ static json_t *terms_json(const term_counts *c) {
 static json_t *entry_json(const ledger_entry *s) {
     json_t *ops = json_object();
     for (int i = 0; i < N_OPS; i++) json_object_set_new(ops, step_op_names[i], json_real(s->op_seconds[i]));
-    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:b, s:f, s:o}", "phase", phase_names[s->phase], "n_steps", s->n_steps,
-                     "n_rows", (json_int_t)s->n_rows, "n_logit_rows", (json_int_t)s->n_logit_rows, "n_sequences",
-                     (json_int_t)s->n_sequences, "n_cached", (json_int_t)s->n_cached, "n_visible", (json_int_t)s->n_visible, "predicted",
-                     terms_json(&s->predicted), "counted", terms_json(&s->counted), "agrees", entry_agrees(s), "seconds", s->seconds,
-                     "op_seconds", ops);
+    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:b, s:f, s:o}", "phase", phase_names[s->phase], "n_steps",
+                     s->n_steps, "n_rows", (json_int_t)s->n_rows, "n_logit_rows", (json_int_t)s->n_logit_rows, "n_sequences",
+                     (json_int_t)s->n_sequences, "n_cached", (json_int_t)s->n_cached, "n_visible", (json_int_t)s->n_visible,
+                     "predicted", terms_json(&s->predicted), "counted", terms_json(&s->counted), "agrees", entry_agrees(s),
+                     "seconds", s->seconds, "op_seconds", ops);
 }
 
 json_t *ledger_json(const ledger *l) {

@@ -18,7 +18,8 @@ size_t session_option_rows(session_options *o, option *rows) {
     const option all[] = {
         {"model", 'm', OPTION_TEXT, &o->model, "MODEL", "a checkpoint file or folder", 0, 0},
         {"tokenizer", 0, OPTION_TEXT, &o->tokenizer, "FILE", "the tokenizer, where it is not beside the model", 0, 0},
-        {"weights", 0, OPTION_CHOICE, &o->weights, "auto|f32|f16|int8", "how weights are stored (auto: as the file has them)", 0, 0},
+        {"weights", 0, OPTION_CHOICE, &o->weights, "auto|f32|f16|int8", "how weights are stored (auto: as the file has them)",
+         0, 0},
         {"kv-type", 0, OPTION_CHOICE, &o->kv_type, "f32|f16|int8", "how K and V are stored (f16)", 0, 0},
         {"threads", 't', OPTION_INT, &o->n_threads, "N", "threads (all processors)", 1, 256},
         {"ctx-size", 'c', OPTION_INT, &o->n_ctx, "N", "most tokens of a sequence (the model's, at most 4096)", 1, INT_MAX},
@@ -87,8 +88,9 @@ status session_open_model(session *s, const session_options *o, error *e) {
     *s = (session){0};
     status st = o->random ? random_open(s, o, e) : file_open(s, o, e);
     if (st == OK && s->tokenizer != NULL && tokenizer_n_vocab(s->tokenizer) > s->model->config.n_vocab && !o->random) {
-        st = error_set(e, ERR_MISMATCH, "%s: the tokenizer has %d tokens and the model %d (give the right one with --tokenizer)", s->name,
-                       tokenizer_n_vocab(s->tokenizer), s->model->config.n_vocab);
+        st =
+            error_set(e, ERR_MISMATCH, "%s: the tokenizer has %d tokens and the model %d (give the right one with --tokenizer)",
+                      s->name, tokenizer_n_vocab(s->tokenizer), s->model->config.n_vocab);
     }
     if (st != OK) session_close(s);
     return st;
@@ -170,22 +172,24 @@ status ids_parse(const char *text, int **ids, size_t *n, error *e) {
     return OK;
 }
 
-status session_prompt(const session *s, const char *ids_text, const char *text, size_t n_bytes, unsigned flags, int **ids, size_t *n,
-                      error *e) {
+status session_prompt(const session *s, const char *ids_text, const char *text, size_t n_bytes, unsigned flags, int **ids,
+                      size_t *n, error *e) {
     *ids = NULL;
     *n = 0;
     status st;
     if (ids_text != NULL) {
         st = ids_parse(ids_text, ids, n, e);
     } else if (s->tokenizer == NULL) {
-        return error_set(e, ERR_ARGUMENT, "%s: there is no tokenizer with the model (give token ids with --ids, or --tokenizer FILE)", s->name);
+        return error_set(e, ERR_ARGUMENT,
+                         "%s: there is no tokenizer with the model (give token ids with --ids, or --tokenizer FILE)", s->name);
     } else {
         st = tokenizer_encode(s->tokenizer, text, n_bytes, flags, ids, n, e);
     }
     if (st == OK && *n == 0) {
         free(*ids);
         *ids = NULL;
-        return error_set(e, ERR_ARGUMENT, "%s: the prompt is empty, and the model has no token that begins a text (give a prompt)", s->name);
+        return error_set(e, ERR_ARGUMENT,
+                         "%s: the prompt is empty, and the model has no token that begins a text (give a prompt)", s->name);
     }
     return st;
 }

@@ -13,12 +13,12 @@ typedef struct {
     bool random;
     const char *preset, *shape;
     uint64_t seed;
-    int weights;    /* index into "auto|f32|f16|int8" */
-    int kv_type;    /* "f32|f16|int8" */
+    int weights;     /* index into "auto|f32|f16|int8" */
+    int kv_type;     /* "f32|f16|int8" */
     int activations; /* "int8|f32" */
-    int isa;        /* "auto|portable|avx2|avx512|neon" */
-    int matmul;     /* "native|blas" */
-    int mmap;       /* "auto|on|off" */
+    int isa;         /* "auto|portable|avx2|avx512|neon" */
+    int matmul;      /* "native|blas" */
+    int mmap;        /* "auto|on|off" */
     int n_heads, n_threads, n_ctx, page_size, kv_pages, prefill_chunk;
     uint64_t kv_mem;
     int max_sequences; /* set by the command, not by an option */
@@ -36,7 +36,7 @@ typedef struct {
     checkpoint *source;   /* NULL for a random model */
     tokenizer *tokenizer; /* NULL: the model runs on ids */
     engine *engine;
-    const char *name;     /* the file, or "random" */
+    const char *name; /* the file, or "random" */
 } session;
 
 /* Opens all of it. On failure everything is closed, and the error names the file. */
@@ -53,8 +53,8 @@ int session_n_tokens(const session *s);
 /* "1,5,6" or "1 5 6" to ids; the error says what is wrong with the text. The caller frees *ids. */
 status ids_parse(const char *text, int **ids, size_t *n, error *e);
 /* The prompt of a command: --ids, else text through the tokenizer. The caller frees *ids. An empty prompt is BOS, or an error. */
-status session_prompt(const session *s, const char *ids_text, const char *text, size_t n_bytes, unsigned flags, int **ids, size_t *n,
-                      error *e);
+status session_prompt(const session *s, const char *ids_text, const char *text, size_t n_bytes, unsigned flags, int **ids,
+                      size_t *n, error *e);
 /* A whole file, NUL-terminated besides; "-" is standard input. The caller frees it. */
 status file_read(const char *path, char **text, size_t *n_bytes, error *e);
 
