@@ -1,5 +1,6 @@
 #include "tools/formula.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +35,12 @@ static void copy(char *out, size_t size, const char *text) {
     snprintf(out, size, "%s", text);
 }
 
-void report_heading(report *r, const char *title) {
+void report_heading(report *r, const char *format, ...) {
     result *a = report_add(r);
-    copy(a->title, sizeof a->title, title);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(a->title, sizeof a->title, format, args);
+    va_end(args);
 }
 
 result *report_exact(report *r, const char *key, const char *title, uint64_t n, unit u) {
@@ -86,6 +90,10 @@ const result *report_find(const report *r, const char *key) {
 /* "524,288 bytes = 512 KiB per token": the exact value first, the rounded one only where it says something else. */
 static void print_value(const result *a, byte_units units, FILE *out) {
     quantity_text rounded = format_rounded(a->x, a->unit, units);
+    if (isinf(a->x)) {
+        fputs("never", out);
+        return;
+    }
     if (a->exact) {
         quantity_text exact = format_exact(a->n);
         const char *name = unit_name(a->unit);
@@ -106,20 +114,20 @@ static void print_result(const result *a, byte_units units, FILE *out) {
         fprintf(out, "%s: ", a->title);
     } else {
         fprintf(out, "%s\n", a->title);
-        if (a->formula[0] != '\0') fprintf(out, "      %s\n", a->formula);
-        fprintf(out, "    = ");
+        if (a->formula[0] != '\0') fprintf(out, "    %s\n", a->formula);
+        fprintf(out, "  = ");
         if (a->numbers[0] != '\0') fprintf(out, "%s = ", a->numbers);
     }
     print_value(a, units, out);
     fputc('\n', out);
-    if (a->note[0] != '\0') fprintf(out, "      (%s)\n", a->note);
+    if (a->note[0] != '\0') fprintf(out, "    (%s)\n", a->note);
 }
 
 void report_print(const report *r, FILE *out) {
     for (size_t i = 0; i < r->n; i++) {
         const result *a = &r->items[i];
         if (a->key[0] == '\0') {
-            fprintf(out, "%s%s\n", i > 0 ? "\n" : "", a->title);
+            fprintf(out, "%s== %s ==\n", i > 0 ? "\n" : "", a->title);
         } else {
             print_result(a, r->units, out);
         }
@@ -127,9 +135,9 @@ void report_print(const report *r, FILE *out) {
 }
 
 static json_t *result_json(const result *a, byte_units units) {
-    json_t *value = a->exact ? json_integer((json_int_t)a->n) : json_real(a->x);
-    json_t *o = json_pack("{s:s, s:o?, s:s, s:s}", "title", a->title, "value", value, "unit", unit_name(a->unit), "rounded",
-                          format_rounded(a->x, a->unit, units).text);
+    json_t *value = a->exact ? json_integer((json_int_t)a->n) : isinf(a->x) ? json_null() : json_real(a->x);
+    json_t *o = json_pack("{s:s, s:o, s:s, s:s}", "title", a->title, "value", value, "unit", unit_name(a->unit), "rounded",
+                          isinf(a->x) ? "never" : format_rounded(a->x, a->unit, units).text);
     if (o == NULL) return NULL;
     if (a->formula[0] != '\0') json_object_set_new(o, "formula", json_string(a->formula));
     if (a->numbers[0] != '\0') json_object_set_new(o, "numbers", json_string(a->numbers));

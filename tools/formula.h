@@ -1,7 +1,7 @@
 /* formula.h - results as the lesson writes them: formula, numbers put in, exact result, rounded result with its unit.
  *
- *   KV cache of one token
- *       2 x n_kv_heads x head_dim x n_layers x kv_bytes
+ *   KV cache, one token
+ *       2 × n_kv_heads × head_dim × n_layers × kv_bytes
  *     = 2 × 32 × 128 × 32 × 2 = 524,288 bytes = 512 KiB per token
  *
  * A report is a list of results and headings; it is filled by the code that computes, then printed as text or JSON. */
@@ -16,15 +16,15 @@
 #include "tools/quantity.h"
 
 typedef struct {
-    char key[48]; /* in --json; empty: a heading or a note, only printed */
-    char title[160];
+    char key[96]; /* in --json; empty: a heading or a note, only printed */
+    char title[320];
     char formula[256]; /* in symbols; may be empty */
     char numbers[512]; /* the same with numbers; may be empty */
     char suffix[48];   /* after the rounded result: "per token", "users"; may be empty */
     unit unit;
     bool exact; /* the value is the whole number n; else the number x */
     uint64_t n;
-    double x;
+    double x;       /* INFINITY: never */
     char note[320]; /* a line below: what is left out, who asks; may be empty */
 } result;
 
@@ -39,8 +39,8 @@ typedef struct {
 void report_init(report *r, byte_units units);
 void report_free(report *r);
 
-/* "## title" between results. */
-void report_heading(report *r, const char *title);
+/* "== title ==" between results. */
+void report_heading(report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Whole numbers and real ones. Returned: the new result, for setters below; valid until the next one is added. Never NULL. */
 result *report_exact(report *r, const char *key, const char *title, uint64_t n, unit u);
 result *report_real(report *r, const char *key, const char *title, double x, unit u);

@@ -64,7 +64,7 @@ quantity_text format_input(double x) {
 /* At most two decimals, none where the number is whole; tiny numbers keep three digits. */
 static void print_decimal(char *out, size_t size, double x) {
     char digits[48];
-    if (x == floor(x) && fabs(x) < 1e15) {
+    if (fabs(x - round(x)) <= 1e-12 * fabs(x) && fabs(x) < 1e15) { /* 14 / 0.14 is 100, whatever the last bit says */
         snprintf(digits, sizeof digits, "%.0f", x);
     } else if (fabs(x) < 0.1 || fabs(x) >= 1e15) {
         snprintf(digits, sizeof digits, "%.3g", x);
@@ -75,10 +75,12 @@ static void print_decimal(char *out, size_t size, double x) {
     group_digits(out, size, digits);
 }
 
+/* x in the largest unit of which there is one. */
 static quantity_text format_scaled(double x, double step, const char *const *prefixes, int n, const char *suffix) {
     quantity_text t;
     char digits[48];
     int i = 0;
+    if (n > 1 && fabs(x) >= 1e21) n = 1; /* beyond the prefixes: 3.65e25 */
     while (i + 1 < n && fabs(x) >= step) {
         x /= step;
         i++;
@@ -88,7 +90,10 @@ static quantity_text format_scaled(double x, double step, const char *const *pre
     return t;
 }
 
+/* Above an hour, hours; above two days, days. */
 static quantity_text format_seconds(double x) {
+    if (x >= 172800) return format_scaled(x / 86400, INFINITY, (const char *const[]){"days"}, 1, "");
+    if (x >= 3600) return format_scaled(x / 3600, INFINITY, (const char *const[]){"hours"}, 1, "");
     static const char *const down[] = {"s", "ms", "us", "ns"};
     int i = 0;
     while (i < 3 && x != 0 && fabs(x) < 1) {

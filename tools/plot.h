@@ -1,0 +1,27 @@
+/* plot.h - a chart through gnuplot, where it is installed. */
+#ifndef TALLY_PLOT_H
+#define TALLY_PLOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernels/status.h"
+
+typedef struct {
+    const char *name;    /* in the key */
+    const double *x, *y; /* [n]; a y that is not finite is a gap */
+    size_t n;
+    bool points; /* marks (measured) in place of a line (predicted) */
+} plot_series;
+
+typedef struct {
+    const char *title, *x_label, *y_label;
+    bool log_x, log_y;
+    double mark_x; /* a vertical line with a label; 0: none */
+    const char *mark_name;
+} plot_axes;
+
+/* Writes PATH: .svg or .png by its ending. Fails with advice where gnuplot is not installed. */
+status plot_write(const char *path, const plot_axes *axes, const plot_series *series, size_t n_series, error *e);
+
+#endif
