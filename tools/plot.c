@@ -31,7 +31,7 @@ static void print_axes(FILE *out, const char *path, const char *terminal, const 
     fprintf(out, "set terminal %s\n", terminal);
     fputs("set output ", out);
     print_quoted(out, path);
-    fputs("\nset encoding utf8\nset grid\nset key bottom right\n", out);
+    fputs("\nset encoding utf8\nset grid\nset key top left\n", out);
     print_setting(out, "title", a->title);
     print_setting(out, "xlabel", a->x_label);
     print_setting(out, "ylabel", a->y_label);
@@ -46,10 +46,12 @@ static void print_axes(FILE *out, const char *path, const char *terminal, const 
 }
 
 static void print_series(FILE *out, const plot_axes *a, const plot_series *series, size_t n) {
+    static const char *const styles[] = {"lines linewidth 3", "lines linewidth 2 dashtype 2",
+                                         "points pointtype 7 pointsize 1.2"};
     fputs("plot ", out);
     for (size_t i = 0; i < n; i++) {
         fputs(i > 0 ? ", '-' with " : "'-' with ", out);
-        fputs(series[i].points ? "points pointtype 7" : "lines linewidth 2", out);
+        fputs(styles[series[i].style], out);
         fputs(" title ", out);
         print_quoted(out, series[i].name);
     }

@@ -7,11 +7,13 @@
 
 #include "kernels/status.h"
 
+typedef enum { PLOT_LINE, PLOT_DASHED, PLOT_POINTS } plot_style; /* predicted; a roof; measured */
+
 typedef struct {
     const char *name;    /* in the key */
     const double *x, *y; /* [n]; a y that is not finite is a gap */
     size_t n;
-    bool points; /* marks (measured) in place of a line (predicted) */
+    plot_style style;
 } plot_series;
 
 typedef struct {

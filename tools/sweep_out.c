@@ -85,8 +85,8 @@ json_t *sweep_json(const sweep *s) {
 }
 
 status sweep_plot(const sweep *s, const char *name, const char *path, error *e) {
-    enum { TOTAL, READING, ARITHMETIC, N_CURVES };
-    static const char *const names[] = {"predicted", "roof of reading", "roof of arithmetic"};
+    enum { READING, ARITHMETIC, TOTAL, N_CURVES }; /* drawn in this order */
+    static const char *const names[] = {"roof of reading", "roof of arithmetic", "predicted"};
     double *numbers = malloc((N_CURVES + 1) * s->n * sizeof *numbers);
     if (numbers == NULL) return error_set(e, ERR_MEMORY, "no memory for a plot of %zu points", s->n);
     double *x = numbers + N_CURVES * s->n;
@@ -97,7 +97,8 @@ status sweep_plot(const sweep *s, const char *name, const char *path, error *e) 
         numbers[ARITHMETIC * s->n + i] = s->points[i].compute_rate;
     }
     plot_series series[N_CURVES];
-    for (int k = 0; k < N_CURVES; k++) series[k] = (plot_series){names[k], x, numbers + (size_t)k * s->n, s->n, false};
+    for (int k = 0; k < N_CURVES; k++)
+        series[k] = (plot_series){names[k], x, numbers + (size_t)k * s->n, s->n, k == TOTAL ? PLOT_LINE : PLOT_DASHED};
     bool batch = s->variable[0] == 'b' && s->variable[1] == 'a' && s->variable[2] == 't';
     bool wide = s->points[0].value > 0 && s->points[s->n - 1].value >= 16 * s->points[0].value;
     plot_axes axes = {.title = name, .x_label = s->variable, .y_label = "tokens/s, all users", .log_x = wide, .log_y = wide};
