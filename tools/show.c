@@ -63,7 +63,16 @@ static void print_line(FILE *out, const char *name, const json_t *value) {
 
 void show_flat(FILE *out, const char *name, const json_t *value) {
     const char *key;
-    json_t *item;
+    json_t *item, *first = json_object_get(value, "first");
+    if (json_object_size(value) == 2 && first != NULL && json_object_get(value, "n_items") != NULL) { /* shortened */
+        char *text = json_dumps(first, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+        size_t n = text != NULL ? strlen(text) : 0;
+        if (n > 0)
+            fprintf(out, "  %s = %.*s, ...%c (%lld items)\n", name, (int)n - 1, text, text[n - 1],
+                    (long long)json_integer_value(json_object_get(value, "n_items")));
+        free(text);
+        return;
+    }
     if (!json_is_object(value) || json_object_size(value) == 0) {
         print_line(out, name, value);
         return;

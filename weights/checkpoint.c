@@ -119,7 +119,8 @@ static const container_format *find_container(const uint8_t *data, size_t size) 
 static status source_start(reader *r, source *s, error *e) {
     s->container = find_container(s->data, s->size);
     if (s->size == 0) return error_set(e, ERR_FORMAT, "is empty");
-    if (s->size < 8) return error_set(e, ERR_FORMAT, "has only %zu bytes: no checkpoint is so short", s->size);
+    if (s->container == NULL && s->size < 8)
+        return error_set(e, ERR_FORMAT, "has only %zu bytes: no checkpoint is so short", s->size);
     if (s->container == NULL)
         return error_set(e, ERR_FORMAT,
                          "is no checkpoint of a kind that Tally knows (PyTorch, safetensors, GGUF, llama2.c, JSON weights)");
