@@ -65,8 +65,10 @@ $(B)/tally: $(TOOL_OBJ) $(B)/libtally.a
 # Instruction sets are chosen when the program starts; each file is compiled for its own.
 # -O3 for kernels: their loops are written for the vectoriser, in an order that it may not change.
 $(B)/kernels/%.o: CFLAGS += -O3
+ifneq (,$(findstring x86_64,$(shell $(CC) -dumpmachine)))
 $(B)/kernels/%_avx2.o: CFLAGS += -mavx2 -mfma -mf16c
 $(B)/kernels/%_avx512.o: CFLAGS += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
+endif
 
 $(B)/%.o: %.c | deps
 	@mkdir -p $(@D)

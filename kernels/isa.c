@@ -8,9 +8,31 @@ typedef struct {
     bool runs;
 } candidate;
 
+#if defined(__x86_64__)
+extern const kernel_set kernels_avx512, kernels_avx2;
+
+/* F16C came before AVX2, and clang 14 cannot ask for it. */
+static bool runs_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+/* The whole file is compiled for VNNI: the few processors with AVX-512 and without VNNI take AVX2. */
+static bool runs_avx512(void) {
+    return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
+}
+#elif defined(__aarch64__)
+extern const kernel_set kernels_neon;
+#endif
+
 const kernel_set *kernel_set_choose(const char *name) {
     /* Best first; portable runs everywhere. */
     const candidate list[] = {
+#if defined(__x86_64__)
+        {&kernels_avx512, runs_avx512()},
+        {&kernels_avx2, runs_avx2()},
+#elif defined(__aarch64__)
+        {&kernels_neon, true},
+#endif
         {&kernels_portable, true},
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {

@@ -106,19 +106,20 @@ static void quantise(int8_t *q, float *scale, int32_t *sum, const float *x, int 
     for (int b = 0; b * 32 < n; b++, x += 32, q += 32) {
         int m = n - b * 32 < 32 ? n - b * 32 : 32;
         float top = 0;
-        for (int i = 0; i < m; i++) top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
-        float inverse = top > 0 ? 127.0f / top : 0.0f;
+        bool finite = true;
+        for (int i = 0; i < m; i++) {
+            top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
+            finite = finite && x[i] - x[i] == 0.0f;
+        }
+        /* Infinities and NaN are carried on by the scale, not quantised away. A top so small that its inverse overflows gives 0. */
+        float inverse = finite && top > 0.0f && 127.0f / top <= 3.4e38f ? 127.0f / top : 0.0f;
         int32_t total = 0;
         for (int i = 0; i < 32; i++) {
-            /* A NaN compares false with everything and must not reach the conversion: it becomes scale NaN below. */
-            float v = i < m ? x[i] * inverse : 0.0f;
-            q[i] = v >= -127.0f && v <= 127.0f ? (int8_t)lrintf(v) : 0;
+            float v = i < m && inverse > 0.0f ? x[i] * inverse : 0.0f; /* may pass 127 by one rounding */
+            q[i] = (int8_t)(v >= 127.0f ? 127 : v <= -127.0f ? -127 : lrintf(v));
             total += q[i];
         }
-        float s = top / 127.0f;
-        for (int i = 0; i < m; i++)
-            s = x[i] - x[i] == 0.0f ? s : NAN; /* infinities and NaN are carried on, not quantised away */
-        scale[b] = s;
+        scale[b] = finite ? top / 127.0f : NAN;
         sum[b] = total;
     }
 }
