@@ -49,31 +49,20 @@ static void span(char *out, size_t size, int first, int end) {
     }
 }
 
-/* The page table as a picture: one box a page, # a token that was there, + one of this step, . an empty slot. */
+/* The page table: the pages' numbers, and the slots of the last as a picture: # a token that was there, + one of this step, . empty. */
 static void print_pages(const kv_sequence *kv, int n_cached, int page_size) {
-    printf("       pages");
-    for (int p = 0; p < kv->n_pages; p++) {
-        printf(" %d[", kv->pages[p]);
-        for (int slot = 0; slot < page_size && slot < 64; slot++) {
-            int pos = p * page_size + slot;
-            putchar(pos < n_cached ? '#' : pos < kv->n_tokens ? '+' : '.');
-        }
-        putchar(']');
+    printf("  ");
+    for (int p = 0; p < kv->n_pages; p++) printf("%s%d", p > 0 ? " " : "", kv->pages[p]);
+    putchar('[');
+    for (int slot = 0; slot < page_size && slot < 64; slot++) {
+        int pos = (kv->n_pages - 1) * page_size + slot;
+        putchar(pos < n_cached ? '#' : pos < kv->n_tokens ? '+' : '.');
     }
-    putchar('\n');
+    puts("]");
 }
 
 static uint64_t flops_of(const term_counts *c) {
     return term_class_sum(c, CLASS_MATMUL) + term_class_sum(c, CLASS_ATTENTION) + term_class_sum(c, CLASS_OTHER);
-}
-
-static void print_costs(const ledger_entry *s) {
-    printf("       %s FLOPs, weights %s", format_exact(flops_of(&s->counted)).text,
-           format_exact(term_class_sum(&s->counted, CLASS_WEIGHT_BYTES)).text);
-    printf(" bytes, K and V written %s", format_exact(s->counted.n[TERM_BYTES_KV_WRITTEN]).text);
-    printf(", from the cache %s", format_exact(s->counted.n[TERM_BYTES_KV_CACHED]).text);
-    printf(", own %s", format_exact(s->counted.n[TERM_BYTES_KV_OWN]).text);
-    printf(", page table %s bytes\n", format_exact(s->counted.n[TERM_BYTES_PAGE_TABLE]).text);
 }
 
 /* The same tokens from the start, without a cache: every key and value computed anew. */
@@ -99,29 +88,47 @@ static json_t *step_json(const trace *t, int number, int n_cached, const ledger_
                      t->n_ids, "pages", pages, "counted", counted, "seconds", s->seconds);
 }
 
-static void print_step(const trace *t, int number, int n_cached, int next) {
-    char name[48], given[64], computed[32], read[32];
+static void print_heading(const trace *t) {
+    printf("%4s  %-12s %-9s %-9s %12s %12s %8s %10s %12s", "step", "given", "computes", "reads", "FLOPs", "weights", "written",
+           "from cache", "own k, v");
+    if (t->o->no_cache) printf("   %5s %12s %-8s", "keys", "FLOPs", "logits");
+    printf("  page table\n%4s  %-12s %-9s %-9s %12s %12s %8s %10s %12s", "", "", "k, v of", "k, v of", "", "bytes", "bytes",
+           "bytes", "bytes");
+    if (t->o->no_cache) printf("   %-27s", "without a cache");
+    putchar('\n');
+}
+
+/* One row: the lesson's table. */
+static void print_step(const trace *t, int number, int n_cached) {
+    char given[64], computed[32], read[32];
     const ledger_entry *s = &t->cached.entries[t->cached.n - 1];
     span(computed, sizeof computed, n_cached, t->n_ids);
     span(read, sizeof read, 0, n_cached);
     if (t->n_ids - n_cached == 1) {
-        piece(t, t->ids[n_cached], name, sizeof name);
-        snprintf(given, sizeof given, "%s", name);
+        piece(t, t->ids[n_cached], given, sizeof given);
     } else {
-        snprintf(given, sizeof given, "%d tokens of prompt", t->n_ids - n_cached);
+        snprintf(given, sizeof given, "%d tokens", t->n_ids - n_cached);
     }
-    piece(t, next, name, sizeof name);
-    printf("%4d   given %s; computed q, k, v of %s; read k, v of %s from the cache; next is %s\n", number, given, computed, read,
-           name);
-    print_pages(t->kv, n_cached, engine_cache(t->s.engine)->layout.page_size);
-    print_costs(s);
+    printf("%4d  %-12.12s %-9s %-9s %12s", number, given, computed, read, format_exact(flops_of(&s->counted)).text);
+    printf(" %12s", format_exact(term_class_sum(&s->counted, CLASS_WEIGHT_BYTES)).text);
+    printf(" %8s", format_exact(s->counted.n[TERM_BYTES_KV_WRITTEN]).text);
+    printf(" %10s", format_exact(s->counted.n[TERM_BYTES_KV_CACHED]).text);
+    printf(" %12s", format_exact(s->counted.n[TERM_BYTES_KV_OWN]).text);
     if (t->o->no_cache && t->uncached.n > 0) {
         const ledger_entry *u = &t->uncached.entries[t->uncached.n - 1];
-        int nl = t->s.model->config.n_layers;
-        printf("       without a cache: k, v of 0..%d computed again, %s keys a layer, %s FLOPs: %s\n", t->n_ids - 1,
-               format_exact(u->counted.n[TERM_KEYS_COMPUTED] / (uint64_t)nl).text, format_exact(flops_of(&u->counted)).text,
-               t->same ? "the same logits" : "DIFFERENT logits");
+        printf("   %5s", format_exact(u->counted.n[TERM_KEYS_COMPUTED] / (uint64_t)t->s.model->config.n_layers).text);
+        printf(" %12s %-8s", format_exact(flops_of(&u->counted)).text, t->same ? "the same" : "DIFFER");
     }
+    print_pages(t->kv, n_cached, engine_cache(t->s.engine)->layout.page_size);
+}
+
+static void print_completion(const trace *t) {
+    char text[64];
+    for (int i = t->n_prompt; i < t->n_ids; i++) {
+        piece(t, t->ids[i], text, sizeof text);
+        printf("%s%s", text, t->s.tokenizer == NULL ? " " : "");
+    }
+    putchar('\n');
 }
 
 /* Keys computed with the cache and without it, beside the lesson's n and n(n+1)/2: the prompt is taken token by token for that. */
@@ -134,7 +141,8 @@ static void print_totals(const trace *t) {
         printf(" with the cache, %s without (n(n+1)/2 = %s); %s", format_exact(without / nl).text,
                format_exact(n * (n + 1) / 2).text, t->same ? "the same logits, bit for bit" : "logits DIFFER");
     }
-    printf("\n");
+    printf("\ncompleted: ");
+    print_completion(t);
 }
 
 static int argmax(const float *x, int n) {
@@ -161,7 +169,8 @@ static status trace_steps(trace *t, error *e) {
         if (t->o->json) {
             json_array_append_new(t->steps, step_json(t, number, n_cached, &t->cached.entries[t->cached.n - 1]));
         } else {
-            print_step(t, number, n_cached, next);
+            if (number == 0) print_heading(t);
+            print_step(t, number, n_cached);
         }
         if (!in_prompt && (generated++ >= end || session_is_end(&t->s, next))) return OK;
         if (t->n_ids >= engine_n_ctx(en)) return OK;
