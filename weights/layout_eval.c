@@ -161,9 +161,9 @@ static json_t *resolve_object(resolver *r, const json_t *expression) {
     if (ask != NULL) return resolver_fail(r, ERR_MISMATCH, "%s", json_string_value(ask));
     json_t *value = base_value(r, expression, key);
     if (value != NULL && map != NULL) value = mapped(r, value, map, key);
+    if (value == NULL && fallback != NULL && r->st == OK) value = resolve_expression(r, fallback);
     if (value != NULL) value = arithmetic(r, value, expression);
     if (value != NULL && layers != NULL) value = layer_list(r, value, layers);
-    if (value == NULL && fallback != NULL && r->st == OK) value = resolve_expression(r, fallback);
     if (value != NULL && json_is_string(assume)) json_array_append(r->assumptions, (json_t *)assume);
     return value;
 }

@@ -136,7 +136,7 @@ static void settle_tied(resolver *r) {
     else if (tied && both && !same_numbers(r, table, head))
         add_assumption(r,
                        "the file says that the head is the embedding table, yet holds a head that differs: the table is used");
-    if (tied && !both)
+    if (said == NULL && tied && !both)
         add_assumption(r, head == NULL ? "no head in the file: the embedding table is the head"
                                        : "no embedding table in the file: the head is the table");
     json_object_set_new(r->fields, "tied", json_boolean(tied));

@@ -9,10 +9,11 @@
  *   {"has": patterns, "then", "else"} whether there is such a tensor
  *   {"tensor": patterns}              a tensor's numbers, as a list
  *   {"value": X}                      a constant, to hang one of these on:
- *   + "map": {text: X, ...}           X in place of the value ("*": of any other); without "*", an unknown value is an error
+ *   + "map": {text: X, ...}           X in place of the value ("*": of any other; null: none); without "*", an unknown value is an error
+ *   + "default": X                    where there is no value so far
  *   + "power": n, "times": X, "plus": X, "floor": true         arithmetic, in this order
- *   + "layers": {"equal": word} | {"below": X} | {"from": X} | {"cycle": [0, 1, ...]}    the layers of which it is true, as a list
- *   + "default": X                    where there is no value
+ *   + "layers": {"equal": word} | {"below": X} | {"from": X} | {"cycle": [0, 1, ...]} | {"all_but_last_of": X}
+ *                                     the layers of which that is true, as a list
  *   + "assume": text                  said in model.assumptions when this value is used
  *   {"ask": text}                     nobody can know: an error that says what to give */
 #ifndef TALLY_RESOLVER_H
