@@ -23,10 +23,16 @@ bool array_reserve(void *data, size_t *capacity, size_t count, size_t n, size_t 
 }
 
 bool buffer_append(byte_buffer *b, const void *bytes, size_t n) {
+    if (b->limit > 0 && (n > b->limit || b->n > b->limit - n)) return false;
     if (!array_reserve(&b->data, &b->capacity, b->n, n, 1)) return false;
     if (n > 0) memcpy(b->data + b->n, bytes, n);
     b->n += n;
     return true;
+}
+
+void buffer_free(byte_buffer *b) {
+    free(b->data);
+    *b = (byte_buffer){0};
 }
 
 bool ids_append(id_list *l, int id) {

@@ -8,6 +8,7 @@
 typedef struct {
     char *data; /* [n] */
     size_t n, capacity;
+    size_t limit; /* bytes at most; 0: as many as there are */
 } byte_buffer;
 
 typedef struct {
@@ -19,6 +20,7 @@ typedef struct {
 bool array_reserve(void *data, size_t *capacity, size_t count, size_t n, size_t elem_bytes);
 
 bool buffer_append(byte_buffer *b, const void *bytes, size_t n);
+void buffer_free(byte_buffer *b);
 bool ids_append(id_list *l, int id);
 
 #endif

@@ -9,10 +9,6 @@ static bool is_reserved(const char_vocab *v, int id) {
     return id == v->bos || id == v->eos || id == v->pad || id == v->unk;
 }
 
-static bool id_fits(const char_vocab *v, int id) {
-    return id == -1 || (id >= 0 && id < v->n_pieces && v->pieces[id] != NULL);
-}
-
 /* How many pieces are longer than a character, and does one of them hold white space? */
 static void look_at_pieces(const tokenizer *t, size_t *n_long, bool *has_space) {
     *n_long = 0;
@@ -39,15 +35,16 @@ static status add_pieces(tokenizer *t, const char_vocab *v, error *e) {
 }
 
 static status set_special(tokenizer *t, const char_vocab *v, error *e) {
-    if (!id_fits(v, v->bos) || !id_fits(v, v->eos) || !id_fits(v, v->pad) || !id_fits(v, v->unk))
-        return error_set(e, ERR_FORMAT, "a special token's id is not in the vocabulary of %d", v->n_pieces);
-    t->bos = v->bos;
-    t->pad = v->pad;
-    t->unk = v->unk;
-    bool room = v->eos < 0 || ids_append(&t->ends, v->eos);
-    if (v->add_bos && v->bos >= 0) room = room && ids_append(&t->prefix, v->bos);
-    if (v->add_eos && v->eos >= 0) room = room && ids_append(&t->suffix, v->eos);
-    return room ? OK : error_set(e, ERR_MEMORY, "no memory for the special tokens");
+    status s = tokenizer_set_ids(t, v->bos, v->eos, v->unk, v->pad, e);
+    bool room = true;
+    if (s == OK && v->add_bos && v->bos >= 0) room = ids_append(&t->prefix, v->bos);
+    if (s == OK && v->add_eos && v->eos >= 0) room = room && ids_append(&t->suffix, v->eos);
+    for (size_t id = 0; s == OK && id < t->vocab.n_ids; id++) {
+        piece_kind kind = t->vocab.kind[id];
+        if (kind == PIECE_SPECIAL || kind == PIECE_UNKNOWN)
+            s = tokenizer_add_added(t, (added_token){.id = (int)id, .special = true}, NULL, 0, false, e);
+    }
+    return room ? s : error_set(e, ERR_MEMORY, "no memory for the special tokens");
 }
 
 static status fill(tokenizer *t, const char_vocab *v, error *e) {
@@ -59,36 +56,27 @@ static status fill(tokenizer *t, const char_vocab *v, error *e) {
     look_at_pieces(t, &n_long, &has_space);
     if (n_long > 0) t->kind_name = "words";
     t->join_with_space = n_long > 0 && !has_space;
-    step cut = {.kind = n_long > 0 ? STEP_WORDS : STEP_CHARS, .drop_space = t->join_with_space};
-    return steps_append(&t->cutter, cut) ? OK : error_set(e, ERR_MEMORY, "no memory for a tokenizer");
+    step *cut;
+    s = steps_add(&t->cutter, n_long > 0 ? STEP_WORDS : STEP_CHARS, NULL, 0, NULL, 0, NULL, 0, &cut, e);
+    if (s == OK) cut->drop_space = t->join_with_space;
+    return s;
 }
 
 status tokenizer_from_chars(tokenizer **out, const char_vocab *v, error *e) {
     *out = NULL;
     tokenizer *t = tokenizer_new(v->source, "characters", MODEL_WORDS);
     if (t == NULL) return error_set(e, ERR_MEMORY, "no memory for a tokenizer");
-    status s = fill(t, v, e);
-    if (s != OK) {
-        error_prefix(e, t->source);
-        tokenizer_free(t);
-        return s;
-    }
-    *out = t;
-    return OK;
+    return tokenizer_finish(out, t, fill(t, v, e), e);
 }
 
 status tokenizer_bytes(tokenizer **out, error *e) {
     *out = NULL;
     tokenizer *t = tokenizer_new("bytes", "bytes", MODEL_BYTES);
     if (t == NULL) return error_set(e, ERR_MEMORY, "no memory for a tokenizer");
-    for (int i = 0; i < 256; i++) {
+    status s = OK;
+    for (int i = 0; s == OK && i < 256; i++) {
         char byte = (char)i;
-        status s = vocab_add(&t->vocab, i, &byte, 1, PIECE_NORMAL, e);
-        if (s != OK) {
-            tokenizer_free(t);
-            return s;
-        }
+        s = vocab_add(&t->vocab, i, &byte, 1, PIECE_NORMAL, e);
     }
-    *out = t;
-    return OK;
+    return tokenizer_finish(out, t, s, e);
 }

@@ -2,48 +2,73 @@
 
 #include <stdlib.h>
 
-static status unknown(const tokenizer *t, const char *text, size_t n, error *e) {
-    char name[32];
-    bool one = n <= 4;
-    return error_set(e, ERR_ARGUMENT, "%s: %s %s is not in the vocabulary, which has no unknown token (leave it out)",
-                     t->source, one ? "the character" : "a word that begins with", char_name(text, n, name));
+#define MAX_TEXT_BYTES (1u << 28) /* steps may make it longer; places in it are 32 bits */
+
+typedef struct {
+    const tokenizer *t;
+    bool special; /* are special tokens looked for in the text? */
+    pieces p, later;
+    model_work work;
+    id_list ids;
+    error *e;
+} encoder;
+
+static status no_memory(encoder *c) {
+    return error_set(c->e, ERR_MEMORY, "no memory for the ids of a text");
 }
 
-static status encode_word(const tokenizer *t, const char *text, size_t n, id_list *ids, error *e) {
-    int id = vocab_find(&t->vocab, text, n);
-    if (id >= 0 && t->vocab.kind[id] != PIECE_NORMAL) id = -1;
-    if (id < 0) id = t->unk;
-    if (id < 0) return unknown(t, text, n, e);
-    return ids_append(ids, id) ? OK : error_set(e, ERR_MEMORY, "no memory for %zu ids", ids->n);
-}
-
-static status encode_bytes(const char *text, size_t n, id_list *ids, error *e) {
-    for (size_t i = 0; i < n; i++)
-        if (!ids_append(ids, (unsigned char)text[i])) return error_set(e, ERR_MEMORY, "no memory for %zu ids", n);
-    return OK;
-}
-
-status model_encode(const tokenizer *t, const char *text, size_t n, id_list *ids, error *e) {
-    switch (t->model) {
-    case MODEL_BYTES:
-        return encode_bytes(text, n, ids, e);
-    case MODEL_WORDS:
-        return encode_word(t, text, n, ids, e);
-    }
-    return OK;
-}
-
-static status encode_text(const tokenizer *t, const char *text, size_t n, pieces *p, id_list *ids, error *e) {
-    if (!pieces_set(p, text, n)) return error_set(e, ERR_MEMORY, "no memory for a text of %zu bytes", n);
-    status s = steps_run(&t->cutter, p, e);
+/* Cuts the text of p, and gives every span to the model. */
+static status encode_spans(encoder *c, pieces *p) {
+    status s = steps_run(&c->t->cutter, p, c->e);
+    if (s == OK && p->text.n > INT32_MAX) s = error_set(c->e, ERR_LIMIT, "a text of %zu bytes", p->text.n);
     for (size_t i = 0; s == OK && i < p->spans.n; i++) {
         span at = p->spans.data[i];
-        s = model_encode(t, p->text.data + at.start, at.end - at.start, ids, e);
+        s = model_encode(c->t, &c->work, p->text.data + at.start, at.end - at.start, &c->ids, c->e);
     }
     return s;
 }
 
-/* The prefix in front of ids and the suffix after them. A text that begins with the prefix's tokens already has them. */
+/* Text without special tokens, normalised: added tokens that are looked for now, and text between them. */
+static status encode_normalized(encoder *c, bool at_start) {
+    const char *text = c->p.text.data;
+    size_t n = c->p.spans.n > 0 ? c->p.text.n : 0;
+    status s = OK;
+    for (size_t i = 0; s == OK && i < n;) {
+        added_part part = added_next(&c->t->added_later, text, n, i, c->special);
+        if (part.id >= 0) {
+            s = ids_append(&c->ids, part.id) ? OK : no_memory(c);
+        } else {
+            c->later.at_start = at_start && i == 0;
+            s = pieces_set(&c->later, text + part.start, part.end - part.start) ? encode_spans(c, &c->later) : no_memory(c);
+        }
+        i = part.end;
+    }
+    return s;
+}
+
+static status encode_section(encoder *c, const char *text, size_t n, bool at_start) {
+    c->p.at_start = at_start;
+    if (!pieces_set(&c->p, text, n)) return no_memory(c);
+    status s = steps_run(&c->t->normalizer, &c->p, c->e);
+    if (s != OK) return s;
+    return c->t->added_later.n > 0 ? encode_normalized(c, at_start) : encode_spans(c, &c->p);
+}
+
+static status encode_text(encoder *c, const char *text, size_t n) {
+    status s = OK;
+    for (size_t i = 0; s == OK && i < n;) {
+        added_part part = added_next(&c->t->added, text, n, i, c->special);
+        if (part.id >= 0) {
+            s = ids_append(&c->ids, part.id) ? OK : no_memory(c);
+        } else {
+            s = encode_section(c, text + part.start, part.end - part.start, i == 0);
+        }
+        i = part.end;
+    }
+    return s;
+}
+
+/* The prefix in front of ids and the suffix after them. A text that begins with the prefix has it already. */
 static bool add_special(const tokenizer *t, id_list *ids) {
     size_t n = t->prefix.n, same = 0;
     while (same < n && same < ids->n && ids->data[same] == t->prefix.data[same]) same++;
@@ -58,22 +83,27 @@ static bool add_special(const tokenizer *t, id_list *ids) {
     return true;
 }
 
+static status run(encoder *c, const char *text, size_t n, unsigned flags) {
+    if (n > MAX_TEXT_BYTES) return error_set(c->e, ERR_LIMIT, "a text of %zu bytes (at most %u)", n, MAX_TEXT_BYTES);
+    if (!pieces_init(&c->p, n) || !pieces_init(&c->later, n)) return no_memory(c);
+    status s = encode_text(c, text, n);
+    if (s != OK) return s;
+    if (flags & TOKENIZE_ADD_SPECIAL && !add_special(c->t, &c->ids)) return no_memory(c);
+    return array_reserve(&c->ids.data, &c->ids.capacity, c->ids.n, 1, sizeof *c->ids.data) ? OK : no_memory(c);
+}
+
 status tokenizer_encode(const tokenizer *t, const char *text, size_t n_bytes, unsigned flags, int **ids, size_t *n_ids,
                         error *e) {
-    pieces p = {.at_start = true};
-    id_list list = {0};
-    *ids = NULL;
-    *n_ids = 0;
-    status s = encode_text(t, text, n_bytes, &p, &list, e);
-    if (s == OK && ((flags & TOKENIZE_ADD_SPECIAL && !add_special(t, &list)) ||
-                    !array_reserve(&list.data, &list.capacity, list.n, 1, sizeof *list.data)))
-        s = error_set(e, ERR_MEMORY, "no memory for %zu ids", list.n);
-    pieces_free(&p);
+    encoder c = {.t = t, .special = (flags & TOKENIZE_PARSE_SPECIAL) != 0, .e = e};
+    status s = run(&c, text, n_bytes, flags);
+    pieces_free(&c.p);
+    pieces_free(&c.later);
+    model_work_free(&c.work);
     if (s != OK) {
-        free(list.data);
-        return s;
+        free(c.ids.data);
+        c.ids = (id_list){0};
     }
-    *ids = list.data;
-    *n_ids = list.n;
-    return OK;
+    *ids = c.ids.data;
+    *n_ids = c.ids.n;
+    return s;
 }

@@ -10,6 +10,7 @@ tokenizer *tokenizer_new(const char *source, const char *kind_name, model_kind m
     tokenizer *t = calloc(1, sizeof *t);
     if (t == NULL) return NULL;
     *t = (tokenizer){.kind_name = kind_name, .model = model, .bos = -1, .pad = -1, .unk = -1};
+    for (int i = 0; i < 256; i++) t->byte_id[i] = -1;
     t->source = strdup(source != NULL ? source : "tokenizer");
     if (t->source == NULL) {
         free(t);
@@ -21,12 +22,34 @@ tokenizer *tokenizer_new(const char *source, const char *kind_name, model_kind m
 void tokenizer_free(tokenizer *t) {
     if (t == NULL) return;
     vocab_free(&t->vocab);
+    added_free(&t->added);
+    added_free(&t->added_later);
+    steps_free(&t->normalizer);
     steps_free(&t->cutter);
+    merges_free(&t->merges);
+    free(t->word_prefix);
+    free(t->word_suffix);
+    free(t->ranks);
+    trie_free(&t->user_pieces);
+    trie_free(&t->unigram.pieces);
+    free(t->scores);
     free(t->ends.data);
     free(t->prefix.data);
     free(t->suffix.data);
+    free(t->decoder);
     free(t->source);
     free(t);
+}
+
+status tokenizer_finish(tokenizer **out, tokenizer *t, status s, error *e) {
+    *out = NULL;
+    if (s == OK) {
+        *out = t;
+        return OK;
+    }
+    error_prefix(e, t->source);
+    tokenizer_free(t);
+    return s;
 }
 
 int tokenizer_n_vocab(const tokenizer *t) {

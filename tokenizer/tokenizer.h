@@ -89,4 +89,28 @@ status tokenizer_from_chars(tokenizer **out, const char_vocab *v, error *e);
 /* Straight bytes: id = byte, 256 ids. */
 status tokenizer_bytes(tokenizer **out, error *e);
 
+/* A tokenizer.json of Hugging Face. source: its name, for messages. What lies beside the file (tokenizer_config.json and the
+ * like) is read by tokenizer_open only. */
+status tokenizer_from_json(tokenizer **out, const char *text, size_t n_bytes, const char *source, error *e);
+
+/* The metadata of a GGUF file: an object of its keys. Only read. */
+status tokenizer_from_gguf(tokenizer **out, json_t *meta, const char *source, error *e);
+
+/* vocab.json and merges.txt, or encoder.json and vocab.bpe: byte-level BPE. cut: how words are cut ("gpt-2", "qwen2": the
+ * names that GGUF files have); NULL: as GPT-2. */
+status tokenizer_from_vocab_merges(tokenizer **out, const char *vocab_path, const char *merges_path, const char *cut, error *e);
+
+/* tokenizer.bin of llama2.c. */
+status tokenizer_from_llama2c(tokenizer **out, const char *path, error *e);
+
+/* A SentencePiece model (protobuf): BPE or unigram. */
+status tokenizer_from_sentencepiece(tokenizer **out, const char *path, error *e);
+
+/* A tokenizer file, or a folder with one in it: the kind is found from the content, and the files beside it that name special
+ * tokens (tokenizer_config.json, special_tokens_map.json, generation_config.json) are read. */
+status tokenizer_open(tokenizer **out, const char *path, error *e);
+
+/* The path of the file that tokenizer_open takes in a folder; NULL: there is none. The caller frees it. */
+char *tokenizer_file_in(const char *folder);
+
 #endif

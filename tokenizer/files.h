@@ -1,0 +1,27 @@
+/* files.h - reading tokenizer files whole, and looking at what lies beside them. */
+#ifndef TALLY_TOKENIZER_FILES_H
+#define TALLY_TOKENIZER_FILES_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "kernels/status.h"
+#include "tokenizer/buffer.h"
+
+#define FILE_MAX_BYTES (512u << 20)
+
+/* The bytes of a file, and a zero after them that is not counted. The caller frees out. */
+status file_read(const char *path, byte_buffer *out, error *e);
+bool file_exists(const char *path);
+bool folder_exists(const char *path);
+
+/* FOLDER/name, or the file called name beside path. The caller frees it; NULL: no memory. */
+char *path_in(const char *folder, const char *name);
+char *path_beside(const char *path, const char *name);
+
+/* A JSON object; duplicate keys are an error. what: "tokenizer.json", for messages. */
+status json_parse(const char *text, size_t n, json_t **out, error *e);
+/* The JSON object in a file; *out is NULL where there is no such file. */
+status json_read_if_there(const char *path, json_t **out, error *e);
+
+#endif
