@@ -15,7 +15,7 @@ static status read_all(FILE *f, size_t size, byte_buffer *out, error *e) {
                                         : error_set(e, ERR_IO, "cannot be read to its end (%zu of %zu bytes)", out->n, size);
 }
 
-status file_read(const char *path, byte_buffer *out, error *e) {
+status file_bytes(const char *path, byte_buffer *out, error *e) {
     struct stat info;
     *out = (byte_buffer){0};
     FILE *f = fopen(path, "rb");
@@ -36,12 +36,12 @@ status file_read(const char *path, byte_buffer *out, error *e) {
     return s;
 }
 
-bool file_exists(const char *path) {
+bool is_file(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
-bool folder_exists(const char *path) {
+bool is_folder(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
@@ -78,8 +78,8 @@ status json_read_if_there(const char *path, json_t **out, error *e) {
     byte_buffer text;
     *out = NULL;
     if (path == NULL) return error_set(e, ERR_MEMORY, "no memory for a path");
-    if (!file_exists(path)) return OK;
-    status s = file_read(path, &text, e);
+    if (!is_file(path)) return OK;
+    status s = file_bytes(path, &text, e);
     if (s != OK) return s;
     s = json_parse(text.data, text.n, out, e);
     if (s != OK) error_prefix(e, path);

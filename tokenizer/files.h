@@ -11,9 +11,9 @@
 #define FILE_MAX_BYTES (512u << 20)
 
 /* The bytes of a file, and a zero after them that is not counted. The caller frees out. */
-status file_read(const char *path, byte_buffer *out, error *e);
-bool file_exists(const char *path);
-bool folder_exists(const char *path);
+status file_bytes(const char *path, byte_buffer *out, error *e);
+bool is_file(const char *path);
+bool is_folder(const char *path);
 
 /* FOLDER/name, or the file called name beside path. The caller frees it; NULL: no memory. */
 char *path_in(const char *folder, const char *name);

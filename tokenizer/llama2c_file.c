@@ -74,7 +74,7 @@ static status fill(tokenizer *t, const char *path, error *e) {
     float *scores = NULL;
     size_t n = 0;
     bool all_bytes;
-    status s = file_read(path, &file, e);
+    status s = file_bytes(path, &file, e);
     if (s != OK) return s;
     s = add_pieces(t, &file, &scores, &n, e);
     if (s == OK && n < 3) s = error_set(e, ERR_FORMAT, "%zu tokens: <unk>, <s> and </s> must be there", n);

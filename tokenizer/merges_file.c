@@ -43,7 +43,7 @@ static status add_merges(tokenizer *t, const byte_buffer *file, error *e) {
 static status read_vocab(tokenizer *t, const char *path, error *e) {
     byte_buffer text;
     json_t *list = NULL;
-    status s = file_read(path, &text, e);
+    status s = file_bytes(path, &text, e);
     if (s != OK) return s;
     s = json_parse(text.data, text.n, &list, e);
     if (s == OK) s = add_pieces(t, list, e);
@@ -54,7 +54,7 @@ static status read_vocab(tokenizer *t, const char *path, error *e) {
 
 static status read_merges(tokenizer *t, const char *path, error *e) {
     byte_buffer text;
-    status s = file_read(path, &text, e);
+    status s = file_bytes(path, &text, e);
     if (s != OK) return s;
     s = add_merges(t, &text, e);
     buffer_free(&text);

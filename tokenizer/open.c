@@ -31,7 +31,7 @@ static status open_half(tokenizer **out, const char *path, int column, error *e)
     bool found = false;
     for (size_t i = 0; i < N_PAIRS && !found; i++) {
         char *other = path_beside(path, pairs[i][1 - column]);
-        found = other != NULL && strcmp(name_of(path), pairs[i][column]) == 0 && file_exists(other);
+        found = other != NULL && strcmp(name_of(path), pairs[i][column]) == 0 && is_file(other);
         if (found) s = column == 0 ? open_pair(out, path, other, e) : open_pair(out, other, path, e);
         free(other);
     }
@@ -68,7 +68,7 @@ static status open_content(tokenizer **out, const char *path, const byte_buffer 
 
 static status open_file(tokenizer **out, const char *path, error *e) {
     byte_buffer bytes;
-    status s = file_read(path, &bytes, e);
+    status s = file_bytes(path, &bytes, e);
     if (s != OK) return s;
     s = open_content(out, path, &bytes, e);
     buffer_free(&bytes);
@@ -103,7 +103,7 @@ char *tokenizer_file_in(const char *folder) {
     static const char *const names[] = {"tokenizer.json", "vocab.json", "encoder.json", "tokenizer.model", "tokenizer.bin"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = path_in(folder, names[i]);
-        if (path != NULL && file_exists(path)) return path;
+        if (path != NULL && is_file(path)) return path;
         free(path);
     }
     return only_tok_bin(folder);
@@ -111,7 +111,7 @@ char *tokenizer_file_in(const char *folder) {
 
 status tokenizer_open(tokenizer **out, const char *path, error *e) {
     *out = NULL;
-    if (!folder_exists(path)) return open_file(out, path, e);
+    if (!is_folder(path)) return open_file(out, path, e);
     char *file = tokenizer_file_in(path);
     if (file == NULL)
         return error_set(e, ERR_IO, "%s: no tokenizer.json, vocab.json, tokenizer.model or tokenizer.bin in this folder", path);

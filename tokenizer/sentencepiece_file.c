@@ -240,7 +240,7 @@ static status fill(tokenizer *t, const char *path, error *e) {
         .model_type = 1, .unk = 0, .bos = 1, .eos = 2, .pad = -1, .steps = {.prefix = true, .squeeze = true, .escape = true}};
     byte_buffer file;
     bool all_bytes;
-    status s = file_read(path, &file, e);
+    status s = file_bytes(path, &file, e);
     if (s != OK) return s;
     message m = {(const unsigned char *)file.data, (const unsigned char *)file.data + file.n};
     s = read_model(t, &f, m, e);

@@ -90,7 +90,7 @@ static status cut_run(cutter *c, size_t base, size_t n, size_t *last, error *e) 
     size_t from = 0, start, end, last_match = SIZE_MAX;
     bool found;
     while (from <= n) {
-        status s = pattern_find(c->st->re, c->p->m, text, n, from, &found, &start, &end, e);
+        status s = regex_find(c->st->re, c->p->m, text, n, from, &found, &start, &end, e);
         if (s != OK) return s;
         if (!found) break;
         if (start == end && end == last_match) { /* an empty match right after a match is none */

@@ -106,7 +106,7 @@ static status replace_run(const step *st, pieces *p, const char *text, size_t n,
     size_t from = 0, done = 0, start, end;
     bool found = true;
     while (from <= n) {
-        status s = pattern_find(st->re, p->m, text, n, from, &found, &start, &end, e);
+        status s = regex_find(st->re, p->m, text, n, from, &found, &start, &end, e);
         if (s != OK) return s;
         if (!found) break;
         if (!buffer_append(out, text + done, start - done) || !buffer_append(out, st->b, st->n_b))

@@ -86,14 +86,14 @@ static bool copy(char **out, size_t *n_out, const char *text, size_t n) {
 static void free_step(step *st) {
     free(st->a);
     free(st->b);
-    pattern_free(st->re);
+    regex_free(st->re);
 }
 
 status steps_add(step_list *steps, step_kind kind, const char *a, size_t n_a, const char *b, size_t n_b, const char *regex,
                  size_t n_regex, step **made, error *e) {
     step st = {.kind = kind};
     status s = OK;
-    if (regex != NULL) s = pattern_compile(&st.re, regex, n_regex, e);
+    if (regex != NULL) s = regex_compile(&st.re, regex, n_regex, e);
     if (s == OK && (!copy(&st.a, &st.n_a, a, n_a) || !copy(&st.b, &st.n_b, b, n_b) ||
                     !array_reserve(&steps->data, &steps->capacity, steps->n, 1, sizeof *steps->data)))
         s = no_memory(e);

@@ -11,7 +11,7 @@
 
 #include "kernels/status.h"
 #include "tokenizer/buffer.h"
-#include "tokenizer/pattern.h"
+#include "tokenizer/regex.h"
 
 typedef struct {
     size_t start, end; /* bytes start .. end - 1 of the text */
@@ -59,7 +59,7 @@ typedef struct {
     step_kind kind;
     char *a, *b; /* [n_a], [n_b], owned */
     size_t n_a, n_b;
-    pattern *re;        /* owned */
+    compiled_regex *re; /* owned */
     cut_way way;        /* CUT */
     bool invert;        /* CUT: what does not match is the match */
     bool left, right;   /* STRIP */

@@ -7,7 +7,8 @@ static status from_vocabulary(tokenizer **out, const json_t *vocabulary, error *
     size_t n = json_array_size(vocabulary);
     const char **pieces = calloc(n > 0 ? n : 1, sizeof *pieces);
     if (pieces == NULL) return error_set(e, ERR_MEMORY, "out of memory for the vocabulary");
-    char_vocab v = {.pieces = pieces, .n_pieces = (int)n, .bos = -1, .eos = -1, .pad = -1, .unk = -1, .source = "the layout's vocabulary"};
+    char_vocab v = {
+        .pieces = pieces, .n_pieces = (int)n, .bos = -1, .eos = -1, .pad = -1, .unk = -1, .source = "the layout's vocabulary"};
     for (size_t i = 0; i < n; i++) {
         pieces[i] = json_string_value(json_array_get(vocabulary, i));
         if (pieces[i] == NULL) continue;

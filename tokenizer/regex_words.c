@@ -1,6 +1,6 @@
-/* pattern_regex.c - Oniguruma's and Rust's regular expressions in PCRE2's words. Only what would otherwise match something
+/* regex_words.c - Oniguruma's and Rust's regular expressions in PCRE2's words. Only what would otherwise match something
  * else is rewritten; all the rest is handed on as it is. */
-#include "tokenizer/pattern.h"
+#include "tokenizer/regex.h"
 
 #include <string.h>
 

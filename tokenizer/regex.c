@@ -1,4 +1,4 @@
-#include "tokenizer/pattern.h"
+#include "tokenizer/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -12,7 +12,7 @@
 #define SECONDS_PER_BYTE    1e-5
 #define WINDOW              512 /* places at which a match is tried before the clock is looked at */
 
-struct pattern {
+struct compiled_regex {
     pcre2_code *code;
 };
 
@@ -37,12 +37,12 @@ static status compile_failed(int code, size_t offset, const char *regex, size_t 
                      (const char *)why, offset);
 }
 
-status pattern_compile(pattern **out, const char *regex, size_t n, error *e) {
+status regex_compile(compiled_regex **out, const char *regex, size_t n, error *e) {
     byte_buffer words = {0};
     *out = NULL;
     if (n > MAX_PATTERN_BYTES) return error_set(e, ERR_LIMIT, "a pattern of %zu bytes (at most %d)", n, MAX_PATTERN_BYTES);
     status s = regex_translate(regex, n, &words, e);
-    pattern *p = s == OK ? calloc(1, sizeof *p) : NULL;
+    compiled_regex *p = s == OK ? calloc(1, sizeof *p) : NULL;
     pcre2_compile_context *context = s == OK ? pcre2_compile_context_create(NULL) : NULL;
     if (s == OK && (p == NULL || context == NULL)) s = error_set(e, ERR_MEMORY, "no memory for a pattern");
     if (s == OK) {
@@ -66,7 +66,7 @@ status pattern_compile(pattern **out, const char *regex, size_t n, error *e) {
     return OK;
 }
 
-void pattern_free(pattern *p) {
+void regex_free(compiled_regex *p) {
     if (p == NULL) return;
     pcre2_code_free(p->code);
     free(p);
@@ -103,8 +103,8 @@ static status match_failed(int code, error *e) {
     return error_set(e, ERR_LIMIT, "a pattern of the tokenizer backtracks without end on this text: %s", (const char *)why);
 }
 
-status pattern_find(const pattern *p, matcher *m, const char *text, size_t n, size_t from, bool *found, size_t *start,
-                    size_t *end, error *e) {
+status regex_find(const compiled_regex *p, matcher *m, const char *text, size_t n, size_t from, bool *found, size_t *start,
+                  size_t *end, error *e) {
     *found = false;
     for (; from <= n; from += WINDOW + 1) {
         while (from < n && ((unsigned char)text[from] & 0xC0) == 0x80) from++; /* windows end anywhere, characters do not */
