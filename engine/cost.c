@@ -25,18 +25,28 @@ cost_dims cost_dims_of(const model_config *c) {
     return s;
 }
 
+cost_rows cost_rows_of(const cost_dims *s, const execution_plan *p, int b) {
+    const plan_sequence *q = &p->sequences[b];
+    uint64_t cached = (uint64_t)q->n_cached, n = (uint64_t)q->n_new, split = (uint64_t)p->key_split;
+    uint64_t full = s->nl - s->n_windowed;
+    return (cost_rows){
+        .rows = n,
+        .logit_rows = (uint64_t)q->n_logit_rows,
+        .pairs = full * cost_pairs(cached, n, 0) + s->n_windowed * cost_pairs(cached, n, s->window),
+        .merges = full * cost_merges(cached, n, 0, split) + s->n_windowed * cost_merges(cached, n, s->window, split),
+    };
+}
+
 static cost_rows count_rows(const cost_dims *s, const execution_plan *p) {
-    cost_rows r = {0, 0, 0, 0};
+    cost_rows sum = {0, 0, 0, 0};
     for (int b = 0; b < p->n_sequences; b++) {
-        const plan_sequence *q = &p->sequences[b];
-        uint64_t cached = (uint64_t)q->n_cached, n = (uint64_t)q->n_new, split = (uint64_t)p->key_split;
-        uint64_t full = s->nl - s->n_windowed;
-        r.rows += n;
-        r.logit_rows += (uint64_t)q->n_logit_rows;
-        r.pairs += full * cost_pairs(cached, n, 0) + s->n_windowed * cost_pairs(cached, n, s->window);
-        r.merges += full * cost_merges(cached, n, 0, split) + s->n_windowed * cost_merges(cached, n, s->window, split);
+        cost_rows r = cost_rows_of(s, p, b);
+        sum.rows += r.rows;
+        sum.logit_rows += r.logit_rows;
+        sum.pairs += r.pairs;
+        sum.merges += r.merges;
     }
-    return r;
+    return sum;
 }
 
 /* Matrix products: 2 m n k each. Attention: every visible key meets every query head once in q.k, once in the weighted sum of V. */
@@ -107,14 +117,18 @@ static void predict_other(uint64_t *n, const model_config *c, const cost_dims *s
     n[TERM_FLOPS_MERGE] = r->merges * s->nh * (10 + 3 * s->hd);
 }
 
+void cost_flop_terms(uint64_t *n, const model_config *c, const cost_dims *s, const cost_rows *r, const execution_plan *p) {
+    predict_products(n, s, r);
+    predict_other(n, c, s, r);
+    n[TERM_FLOPS_QUANTISE] = cost_quantise_flops(c, s, r, p);
+}
+
 void cost_predict(term_counts *out, const model_config *c, const execution_plan *p) {
     *out = (term_counts){{0}};
     cost_dims s = cost_dims_of(c);
     cost_rows r = count_rows(&s, p);
     if (r.rows == 0) return;
-    predict_products(out->n, &s, &r);
-    predict_other(out->n, c, &s, &r);
-    out->n[TERM_FLOPS_QUANTISE] = cost_quantise_flops(c, &s, &r, p);
+    cost_flop_terms(out->n, c, &s, &r, p);
     cost_weight_terms(out->n, c, &s, &r, p->weights);
     cost_kv_terms(out->n, &s, p);
     out->n[TERM_BYTES_LOGITS] = 4 * r.logit_rows * s.v;

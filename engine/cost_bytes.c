@@ -69,25 +69,21 @@ void cost_weight_terms(uint64_t *n, const model_config *c, const cost_dims *s, c
     if (c->position == POSITION_LEARNED) n[TERM_BYTES_POSITION] = r->rows * cost_matrix_bytes(1, s->d, w->positions);
 }
 
-/* Does a decode row share the reading of its prefix with an earlier sequence of the step? The first of a group reads for all. */
-static bool prefix_is_read(const execution_plan *p, int b) {
+/* Of a shared prefix this many tokens are read at sequence b: the first of a group reads them for all. */
+static uint64_t shared_tokens_read(const execution_plan *p, int b) {
     const plan_sequence *q = &p->sequences[b];
-    if (q->group < 0 || q->n_new != 1) return false;
-    for (int other = 0; other < b; other++) {
-        if (p->sequences[other].group == q->group && p->sequences[other].n_new == 1) return true;
-    }
-    return false;
+    return b > 0 && p->sequences[b - 1].group == q->group ? 0 : (uint64_t)q->n_shared;
 }
 
 /* One sequence: tokens read in full layers and in windowed ones, times the layers of each. */
-static void add_sequence(uint64_t *n, const cost_dims *s, const execution_plan *p, int b, uint64_t layer_bytes) {
+void cost_kv_sequence(uint64_t *n, const cost_dims *s, const execution_plan *p, int b, uint64_t n_shared_read) {
     const plan_sequence *q = &p->sequences[b];
-    uint64_t cached = (uint64_t)q->n_cached, n_new = (uint64_t)q->n_new;
+    uint64_t layer_bytes = kv_layer_bytes(s, p->kv_type), cached = (uint64_t)q->n_cached, n_new = (uint64_t)q->n_new;
     uint64_t tile = (uint64_t)p->query_tile, page = (uint64_t)p->page_size;
     uint64_t full = s->nl - s->n_windowed;
     kv_tokens in_full = cost_tokens_read(cached, n_new, 0, tile);
     kv_tokens in_windowed = cost_tokens_read(cached, n_new, s->window, tile);
-    if (prefix_is_read(p, b)) in_full.cached -= (uint64_t)q->n_shared;
+    if (q->group >= 0) in_full.cached -= (uint64_t)q->n_shared - n_shared_read;
 
     n[TERM_BYTES_KV_WRITTEN] += n_new * s->nl * layer_bytes;
     n[TERM_BYTES_KV_CACHED] += (full * in_full.cached + s->n_windowed * in_windowed.cached) * layer_bytes;
@@ -96,7 +92,10 @@ static void add_sequence(uint64_t *n, const cost_dims *s, const execution_plan *
         4 * (full * cost_pages(cached, n_new, 0, page) + s->n_windowed * cost_pages(cached, n_new, s->window, page));
 }
 
+uint64_t cost_shared_token_bytes(const cost_dims *s, dtype kv_type) {
+    return (s->nl - s->n_windowed) * kv_layer_bytes(s, kv_type);
+}
+
 void cost_kv_terms(uint64_t *n, const cost_dims *s, const execution_plan *p) {
-    uint64_t layer_bytes = kv_layer_bytes(s, p->kv_type);
-    for (int b = 0; b < p->n_sequences; b++) add_sequence(n, s, p, b, layer_bytes);
+    for (int b = 0; b < p->n_sequences; b++) cost_kv_sequence(n, s, p, b, shared_tokens_read(p, b));
 }

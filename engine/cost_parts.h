@@ -26,9 +26,16 @@ typedef struct {
     uint64_t merges;     /* range merges of one head, over all rows and layers */
 } cost_rows;
 
+/* cost.c. n: [N_TERMS]. The sums of one sequence, and the FLOPs of sums. */
+cost_rows cost_rows_of(const cost_dims *s, const execution_plan *p, int b);
+void cost_flop_terms(uint64_t *n, const model_config *c, const cost_dims *s, const cost_rows *r, const execution_plan *p);
 /* cost_bytes.c. n: [N_TERMS] */
 void cost_weight_terms(uint64_t *n, const model_config *c, const cost_dims *s, const cost_rows *r, const weight_storage *w);
 void cost_kv_terms(uint64_t *n, const cost_dims *s, const execution_plan *p);
+/* One sequence; of the prefix that its group shares it reads n_shared_read tokens. */
+void cost_kv_sequence(uint64_t *n, const cost_dims *s, const execution_plan *p, int b, uint64_t n_shared_read);
+/* K and V of a token in the layers where prefixes are shared. */
+uint64_t cost_shared_token_bytes(const cost_dims *s, dtype kv_type);
 /* cost_quantise.c */
 uint64_t cost_quantise_flops(const model_config *c, const cost_dims *s, const cost_rows *r, const execution_plan *p);
 

@@ -393,7 +393,7 @@ status engine_step(engine *e, step_sequence *seqs, int n_seqs, float *logits, er
 
     size_t n_vocab = (size_t)e->model->config.n_vocab;
     for (int i = 0; i < n_seqs; i++) {
-        kv_sequence_commit(seqs[i].kv, seqs[i].n_new);
+        kv_sequence_commit(seqs[i].kv, seqs[i].n_new, e->cache);
         seqs[i].finite = all_finite(logits, (size_t)seqs[i].n_logit_rows * n_vocab);
         if (logits != NULL) logits += (size_t)seqs[i].n_logit_rows * n_vocab;
     }
@@ -440,7 +440,7 @@ const weight_storage *engine_storage(const engine *e) {
 }
 
 engine_memory engine_memory_use(const engine *e) {
-    size_t tables = (size_t)e->cache->n_pages * 2 * sizeof(int);
+    size_t tables = (size_t)e->cache->n_pages * (3 * sizeof(int) + sizeof(uint64_t));
     return (engine_memory){
         .pool = e->cache->pool_bytes, .tables = tables, .activations = e->arena_bytes, .scratch = e->scratch_bytes};
 }

@@ -29,7 +29,8 @@ typedef struct {
     int n_new;        /* rows of this step (T_b) */
     int n_logit_rows; /* 0; 1: the last row; or n_new */
     /* Decode rows that share a prefix: sequences with the same group >= 0 read the K and V of their first n_shared tokens once for
-     * all of them. n_shared is the same throughout a group, at most n_cached of each. -1: none. */
+     * all of them. n_shared is the same throughout a group, at most n_cached of each; a group's sequences stand next to each other.
+     * -1: none. */
     int group, n_shared;
 } plan_sequence;
 
