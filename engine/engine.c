@@ -18,7 +18,7 @@ enum { KEY_SPLIT = 256 };
 /* Query rows (tokens x query heads of a group) that share one reading of K and V: their scores over a range stay in L2. */
 enum { TILE_QUERIES = 128, TILE_TOKENS = 32 };
 /* A worker is worth waking for about this many multiply-adds: some tens of microseconds. */
-enum { WORK_PER_WORKER = 500 * 1000 };
+enum { WORK_PER_WORKER = 2 * 1000 * 1000 };
 
 struct engine {
     const model *model;
@@ -47,7 +47,8 @@ void engine_options_init(engine_options *o) {
                           .page_size = 16,
                           .kv_type = DTYPE_F16,
                           .int8_activations = true,
-                          .isa = "auto"};
+                          .isa = "auto",
+                          .work_per_worker = WORK_PER_WORKER};
 }
 
 /* Carves an arena: first asked for sizes (base NULL), then for places. */
@@ -64,26 +65,19 @@ static void *carve(carver *c, size_t n, size_t elem) {
     return c->base == NULL ? NULL : c->base + at;
 }
 
-static void storage_set(matrix_storage *s, const matrix *m) {
-    s->type = m->type;
-    s->group = m->group;
+/* How many workers so many rows are worth. */
+static int workers_worth(const engine *e, double n_rows) {
+    double n = 1 + e->multiply_adds * n_rows / e->options.work_per_worker;
+    return n < e->options.n_threads ? (int)n : e->options.n_threads;
 }
 
-/* What the plan says of the weights: the type of every matrix. */
-static void storage_prepare(engine *e) {
-    const model *m = e->model;
-    storage_set(&e->storage.embedding, &m->embedding);
-    storage_set(&e->storage.positions, &m->positions);
-    storage_set(&e->storage.head, &m->head);
-    e->multiply_adds = (double)m->head.n_rows * m->head.n_cols;
-    for (int il = 0; il < m->config.n_layers; il++) {
-        const layer_weights *l = &m->layers[il];
-        const matrix *all[N_LAYER_MATRICES] = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down};
-        for (int i = 0; i < N_LAYER_MATRICES; i++) {
-            storage_set(&e->storage.layers[il][i], all[i]);
-            e->multiply_adds += (double)all[i]->n_rows * all[i]->n_cols;
-        }
-    }
+/* A small model never has work for many: threads that would only wait are not started. */
+static void threads_settle(engine *e) {
+    engine_options *o = &e->options;
+    if (o->n_threads <= 0) o->n_threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (o->n_threads < 1) o->n_threads = 1;
+    double longest = (double)o->n_ctx * o->max_sequences;
+    o->n_threads = workers_worth(e, longest < o->prefill_chunk ? longest : o->prefill_chunk);
 }
 
 /* Every array of a step. The same function measures the arena and lays it out. */
@@ -132,6 +126,26 @@ static void arena_lay(engine *e, carver *c) {
     }
 }
 
+static void storage_set(matrix_storage *s, const matrix *m) {
+    s->type = m->type;
+    s->group = m->group;
+}
+
+/* What the plan says of the weights: the type of every matrix. */
+static void storage_prepare(engine *e) {
+    const model *m = e->model;
+    storage_set(&e->storage.embedding, &m->embedding);
+    storage_set(&e->storage.positions, &m->positions);
+    storage_set(&e->storage.head, &m->head);
+    for (int il = 0; il < m->config.n_layers; il++) {
+        const layer_weights *l = &m->layers[il];
+        const matrix *all[N_LAYER_MATRICES] = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down};
+        for (int i = 0; i < N_LAYER_MATRICES; i++) {
+            storage_set(&e->storage.layers[il][i], all[i]);
+        }
+    }
+}
+
 /* Press et al. 2022: slopes 2^(-8/n), 2^(-16/n), ... for n heads, n a power of two; else those of the next lower power, and then every other
  * one of the next higher. */
 static void alibi_slopes(float *out, int n_heads) {
@@ -145,8 +159,6 @@ static void alibi_slopes(float *out, int n_heads) {
 static status options_settle(engine *e, error *err) {
     const model_config *c = &e->model->config;
     engine_options *o = &e->options;
-    if (o->n_threads <= 0) o->n_threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (o->n_threads < 1) o->n_threads = 1;
     if (o->n_threads > 256) return error_set(err, ERR_ARGUMENT, "%d threads are too many (at most 256)", o->n_threads);
     if (o->n_ctx <= 0) o->n_ctx = c->n_ctx < DEFAULT_CTX ? c->n_ctx : DEFAULT_CTX;
     if (o->n_ctx > c->n_ctx) {
@@ -274,7 +286,9 @@ status engine_create(engine **out, const model *m, const engine_options *o, erro
     if (e == NULL) return error_set(err, ERR_MEMORY, "out of memory for the engine");
     e->model = m;
     e->options = *o;
+    e->multiply_adds = (double)config_params(&m->config).matrices;
     status st = options_settle(e, err);
+    threads_settle(e);
     e->kernels = kernel_set_choose(o->isa);
     if (st == OK && e->kernels == NULL) {
         st = error_set(err, ERR_UNSUPPORTED,
@@ -344,8 +358,7 @@ static status step_check(const engine *e, const step_sequence *seqs, int n_seqs,
 /* Runs the step on as many workers as it is worth, and adds up what they counted. */
 static void step_run(engine *e) {
     step *s = &e->step;
-    int n = 1 + (int)(e->multiply_adds * s->n_rows / WORK_PER_WORKER);
-    if (n > e->options.n_threads) n = e->options.n_threads;
+    int n = workers_worth(e, s->n_rows);
     atomic_store(&e->team.n_arrived, 0);
     for (int i = 0; i < n; i++) e->workers[i].meter = (meter){0};
     if (n == 1) {

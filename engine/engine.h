@@ -12,18 +12,19 @@
 #include "weights/model.h"
 
 typedef struct {
-    int n_threads;         /* 0: as many as the machine's processors */
-    int n_ctx;             /* most tokens of a sequence; 0: the model's own, at most DEFAULT_CTX */
-    int max_sequences;     /* most sequences in one step */
-    int prefill_chunk;     /* most rows of one step */
-    int page_size;         /* tokens a page */
-    int n_pages;           /* 0: from kv_bytes; both 0: max_sequences contexts */
-    size_t kv_bytes;       /* size of the page pool; 0: from n_pages */
-    dtype kv_type;         /* DTYPE_F32, DTYPE_F16, DTYPE_Q8_0 (int8) */
-    bool int8_activations; /* Q8_0 weights meet activations quantised per block of 32 */
-    bool blas;             /* steps of at least BLAS_ROWS rows multiply through OpenBLAS */
-    const char *isa;       /* kernel_set_choose */
-    bool profile;          /* time each kind of operation */
+    int n_threads;          /* 0: as many as the machine's processors */
+    int n_ctx;              /* most tokens of a sequence; 0: the model's own, at most DEFAULT_CTX */
+    int max_sequences;      /* most sequences in one step */
+    int prefill_chunk;      /* most rows of one step */
+    int page_size;          /* tokens a page */
+    int n_pages;            /* 0: from kv_bytes; both 0: max_sequences contexts */
+    size_t kv_bytes;        /* size of the page pool; 0: from n_pages */
+    dtype kv_type;          /* DTYPE_F32, DTYPE_F16, DTYPE_Q8_0 (int8) */
+    bool int8_activations;  /* Q8_0 weights meet activations quantised per block of 32 */
+    bool blas;              /* steps of at least BLAS_ROWS rows multiply through OpenBLAS */
+    const char *isa;        /* kernel_set_choose */
+    double work_per_worker; /* multiply-adds that make one more worker worth waking */
+    bool profile;           /* time each kind of operation */
 } engine_options;
 
 enum { DEFAULT_CTX = 4096, BLAS_ROWS = 8 };

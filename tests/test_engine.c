@@ -44,7 +44,9 @@ static void compare(void *user, const step_report *r) {
 static float *run(const model *m, const engine_options *o, const int *ids, int n, check *k) {
     engine *e;
     error err = {0};
-    if (engine_create(&e, m, o, &err) != OK) fail_msg("%s", err.message);
+    engine_options busy = *o;
+    busy.work_per_worker = 1; /* every thread works in every step, however small */
+    if (engine_create(&e, m, &busy, &err) != OK) fail_msg("%s", err.message);
     engine_observe(e, compare, k);
     kv_sequence *s;
     assert_int_equal(kv_sequence_create(&s, engine_cache(e), engine_n_ctx(e), &err), OK);
@@ -105,6 +107,7 @@ static engine *engine_make(const model *m, int page_size, int n_threads, check *
     o.page_size = page_size;
     o.n_threads = n_threads;
     o.max_sequences = MOST;
+    o.work_per_worker = 1;
     if (engine_create(&e, m, &o, &err) != OK) fail_msg("%s", err.message);
     engine_observe(e, compare, k);
     return e;
