@@ -60,6 +60,7 @@ static bool furthest(const tensor *t, int64_t *last, bool *empty) {
         if (__builtin_mul_overflow(t->shape[d] - 1, t->stride[d], &reach) || __builtin_add_overflow(*last, reach, last))
             return false;
     }
+    if (*empty) *last = 0;
     return true;
 }
 

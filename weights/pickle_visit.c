@@ -169,7 +169,8 @@ static status visit_dict(walk *w, const pickle_node *node, int depth, json_t *di
 static status visit_tensor(walk *w, pickle_ref ref) {
     tensor t;
     pickle_storage storage;
-    status result = pickle_tensor_read(w->v->p, ref, w->name, &t, &storage, w->e);
+    const char *shown = w->n_name > 0 ? w->name : "(the whole file)";
+    status result = pickle_tensor_read(w->v->p, ref, shown, &t, &storage, w->e);
     if (result == OK) result = w->v->found(w->v->user, &t, &storage, w->name, w->e);
     return result;
 }

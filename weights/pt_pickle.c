@@ -4,7 +4,7 @@
 #include "weights/pickle.h"
 
 static recognition recognise(const uint8_t *data, size_t size) {
-    return size >= 2 && data[0] == 0x80 && data[1] >= 2 && data[1] <= 5 ? MAYBE_MINE : NOT_MINE;
+    return size >= 2 && data[0] == 0x80 && data[1] >= 2 && data[1] <= 9 ? MAYBE_MINE : NOT_MINE;
 }
 
 static status no_tensors(void *user, tensor *t, const pickle_storage *storage, const char *name, error *e) {
