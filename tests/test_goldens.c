@@ -25,12 +25,14 @@ static void need_shared(void) {
     skip();
 }
 
+static const char *layout_file; /* for the next load; NULL: recognised */
+
 static model *load_as(const char *path, int weights, int n_heads) {
     char full[512];
     snprintf(full, sizeof full, SHARED "%s", path);
     model_options o;
     model_options_init(&o);
-    o.weights = weights, o.n_heads = n_heads;
+    o.weights = weights, o.n_heads = n_heads, o.layout_file = layout_file;
     model *m = NULL;
     error e;
     if (model_load(&m, full, &o, NULL, &e) != OK) fail_msg("%s", e.message);
@@ -216,6 +218,21 @@ static void stories260K_gives_the_original_logits_from_every_file(void **state) 
     same_as_prompts("stories260K/stories260K_q80_gs4.bin", DTYPE_F32, "stories260K/golden_q80.json", 1e-4);
 }
 
+static void peoples_own_models_load_through_the_example_layouts(void **state) {
+    (void)state;
+    need_shared();
+    layout_file = "docs/layouts/slm4096.json";
+    same_as_prompts("slm4096/ckpt.pt", -1, "slm4096/golden.json", 1e-4);
+    model *m = load_as("slm4096/ckpt.pt", -1, 0);
+    assert_int_equal(json_array_size(m->vocabulary), 54);
+    assert_string_equal(json_string_value(json_array_get(m->vocabulary, 0)), "\n");
+    assert_string_equal(json_string_value(json_array_get(m->vocabulary, 28)), "a");
+    model_free(m);
+    layout_file = "docs/layouts/gpt_by_hand.json";
+    same_as_prompts("gpt_by_hand/ckpt.pt", -1, "gpt_by_hand/golden.json", 1e-4);
+    layout_file = NULL;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(level_21_check_weights_give_the_lesson_s_logits),
@@ -224,6 +241,7 @@ int main(void) {
         cmocka_unit_test(small_folders_of_every_family_give_the_original_logits),
         cmocka_unit_test(the_same_weights_in_other_containers_give_the_same_logits),
         cmocka_unit_test(stories260K_gives_the_original_logits_from_every_file),
+        cmocka_unit_test(peoples_own_models_load_through_the_example_layouts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -283,10 +283,12 @@ static bool among(const char *name, const char *const *patterns, size_t n) {
     return false;
 }
 
-static bool is_ignored(const resolver *r, const char *name) {
+static bool is_ignored(const resolver *r, const tensor *t) {
+    const char *name = t->name;
     size_t n = strlen(r->prefix);
     const json_t *ignore = json_object_get(r->layout, "ignore");
-    if (strncmp(name, r->prefix, n) != 0) return among(name, siblings, sizeof siblings / sizeof *siblings);
+    /* Beside the model's own tree: what training keeps, and single numbers such as the best loss. */
+    if (strncmp(name, r->prefix, n) != 0) return t->n_dims == 0 || among(name, siblings, sizeof siblings / sizeof *siblings);
     return among(name + n, buffers, sizeof buffers / sizeof *buffers) || pattern_matches(ignore, name + n) ||
            (n == 0 && among(name, siblings, sizeof siblings / sizeof *siblings));
 }
@@ -294,7 +296,7 @@ static bool is_ignored(const resolver *r, const char *name) {
 status bind_check_extra(const resolver *r, error *e) {
     for (size_t i = 0; i < r->c->n_tensors; i++) {
         const tensor *t = &r->c->tensors[i];
-        if (r->used[i] || is_ignored(r, t->name)) continue;
+        if (r->used[i] || is_ignored(r, t)) continue;
         char shape[128];
         shape_text(shape, sizeof shape, t);
         return error_set(

@@ -251,15 +251,20 @@ static void take_end_ids(loader *l, model *m) {
     json_decref(value);
 }
 
-/* {text: id} as an array of texts by id; other forms as they are. A new reference, or NULL. */
+/* {text: id} or {id: text} as an array of texts by id; an array as it is. A new reference, or NULL. */
 static json_t *vocabulary_array(json_t *value, int n_vocab) {
     if (!json_is_object(value)) return json_is_array(value) ? json_incref(value) : NULL;
-    json_t *out = json_array(), *id;
-    const char *text;
+    json_t *out = json_array(), *entry;
+    const char *key;
     for (int i = 0; i < n_vocab; i++) json_array_append_new(out, json_string(""));
-    json_object_foreach(value, text, id) {
-        if (json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < n_vocab)
-            json_array_set_new(out, (size_t)json_integer_value(id), json_string(text));
+    json_object_foreach(value, key, entry) {
+        char *end;
+        long long id = json_is_integer(entry) ? json_integer_value(entry) : strtoll(key, &end, 10);
+        if (id < 0 || id >= n_vocab) continue;
+        if (json_is_integer(entry))
+            json_array_set_new(out, (size_t)id, json_string(key));
+        else if (end != key && *end == '\0' && json_is_string(entry))
+            json_array_set(out, (size_t)id, entry);
     }
     return out;
 }
