@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "tests/tokens.h"
+#include "tools/model_tokenizer.h"
 
 #define SHARED "../shared/tokenizers/"
 #define ROWS   SHARED "expected.jsonl"
@@ -81,7 +82,7 @@ static void check_file(const char *path, const char *name, int n_rows, bool mark
     error e;
     tokenizer *t;
     need_shared();
-    if (tokenizer_open(&t, path, &e) != OK) fail_msg("%s", e.message);
+    if (any_tokenizer(&t, path, &e) != OK) fail_msg("%s", e.message);
     check_rows(t, name, n_rows, marks_are_spaces);
     tokenizer_free(t);
 }
@@ -116,6 +117,80 @@ static void a_tokenizer_json_with_metaspace_and_byte_fallback(void **state) {
     check_file(SHARED "pico/tiny_bpe_metaspace_tokenizer.json", "pico-metaspace", 40, true);
 }
 
+static void gpt2_from_gguf_metadata(void **state) {
+    (void)state;
+    check_file(SHARED "ggml-vocab-gpt-2.gguf", "gpt2", 41, false);
+}
+
+static void llama2_from_gguf_metadata(void **state) {
+    (void)state;
+    check_file(SHARED "ggml-vocab-llama-spm.gguf", "llama2", 41, true);
+}
+
+static void tok512_from_gguf_metadata(void **state) {
+    (void)state;
+    check_file("../shared/checkpoints/stories260K/stories260K.gguf", "tok512", 41, true);
+}
+
+static void tok512_is_found_beside_its_model(void **state) {
+    (void)state;
+    check_file("../shared/checkpoints/stories260K/stories260K.bin", "tok512", 41, true);
+}
+
+/* golden.json of a learner's model has the ids of texts (its prompts). */
+static void a_training_programs_own_characters_give_the_ids_it_was_trained_with(void **state) {
+    (void)state;
+    tokenizer *t;
+    error e;
+    need_shared();
+    if (any_tokenizer(&t, "../shared/checkpoints/slm4096/ckpt.pt", &e) != OK) fail_msg("%s", e.message);
+    json_t *golden = json_load_file("../shared/checkpoints/slm4096/golden.json", 0, NULL), *row;
+    size_t i, n = 0;
+    json_array_foreach(json_object_get(golden, "prompts"), i, row) {
+        const char *text = json_string_value(json_object_get(row, "text"));
+        if (text == NULL) continue;
+        check_row(t, row, true, false);
+        n++;
+    }
+    assert_true(n > 0);
+    json_decref(golden);
+    tokenizer_free(t);
+}
+
+static void words_of_a_meta_pkl_beside_the_checkpoint(void **state) {
+    (void)state;
+    tokenizer *t;
+    error e;
+    need_shared();
+    if (any_tokenizer(&t, "../shared/checkpoints/gpt_by_hand/ckpt.pt", &e) != OK) fail_msg("%s", e.message);
+    assert_ids(t, "hello world gpt", 0, 5, 10, 0, 31, 0, 8);
+    assert_text(t, 0, "hello world gpt", 5, 10, 0, 31, 0, 8);
+    tokenizer_free(t);
+}
+
+static void a_model_without_a_tokenizer_is_said_to_have_none(void **state) {
+    (void)state;
+    tokenizer *t;
+    error e;
+    need_shared();
+    assert_int_equal(any_tokenizer(&t, "../shared/checkpoints/hf-tiny/gpt2-tiny", &e), ERR_ARGUMENT);
+    assert_null(t);
+    assert_non_null(strstr(e.message, "runs on ids"));
+}
+
+static void the_lessons_llama2_line(void **state) {
+    (void)state;
+    tokenizer *t;
+    error e;
+    need_shared();
+    if (any_tokenizer(&t, SHARED "ggml-vocab-llama-spm.gguf", &e) != OK) fail_msg("%s", e.message);
+    assert_ids(t, "Lets try ö & 株式会社", 0, 10, 365, 1691, 1018, 3963, 669, 29871, 31409, 30607, 30437, 30564);
+    assert_ids(t, "<s>G", TOKENIZE_PARSE_SPECIAL | TOKENIZE_ADD_SPECIAL, 2, 1, 402);
+    assert_ids(t, "G", TOKENIZE_ADD_SPECIAL, 2, 1, 402);
+    assert_ids(t, "", TOKENIZE_ADD_SPECIAL, 1, 1);
+    tokenizer_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2_from_its_two_files),
@@ -124,6 +199,14 @@ int main(void) {
         cmocka_unit_test(a_byte_level_tokenizer_json),
         cmocka_unit_test(a_tokenizer_json_that_cuts_digits),
         cmocka_unit_test(a_tokenizer_json_with_metaspace_and_byte_fallback),
+        cmocka_unit_test(gpt2_from_gguf_metadata),
+        cmocka_unit_test(llama2_from_gguf_metadata),
+        cmocka_unit_test(tok512_from_gguf_metadata),
+        cmocka_unit_test(tok512_is_found_beside_its_model),
+        cmocka_unit_test(a_training_programs_own_characters_give_the_ids_it_was_trained_with),
+        cmocka_unit_test(words_of_a_meta_pkl_beside_the_checkpoint),
+        cmocka_unit_test(a_model_without_a_tokenizer_is_said_to_have_none),
+        cmocka_unit_test(the_lessons_llama2_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

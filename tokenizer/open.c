@@ -82,8 +82,7 @@ static status open_file(tokenizer **out, const char *path, error *e) {
     return OK;
 }
 
-/* The one file tok*.bin of a folder; NULL: none, or several. */
-static char *only_tok_bin(const char *folder) {
+char *tokenizer_bin_in(const char *folder) {
     DIR *d = opendir(folder);
     struct dirent *entry;
     char *found = NULL;
@@ -106,7 +105,7 @@ char *tokenizer_file_in(const char *folder) {
         if (path != NULL && is_file(path)) return path;
         free(path);
     }
-    return only_tok_bin(folder);
+    return tokenizer_bin_in(folder);
 }
 
 status tokenizer_open(tokenizer **out, const char *path, error *e) {

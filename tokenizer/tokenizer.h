@@ -112,5 +112,7 @@ status tokenizer_open(tokenizer **out, const char *path, error *e);
 
 /* The path of the file that tokenizer_open takes in a folder; NULL: there is none. The caller frees it. */
 char *tokenizer_file_in(const char *folder);
+/* The path of the only file tok*.bin in a folder; NULL: none, or several. The caller frees it. */
+char *tokenizer_bin_in(const char *folder);
 
 #endif

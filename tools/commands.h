@@ -8,6 +8,7 @@
     X(run, "completes a prompt, and says what that cost")                                                                      \
     X(check, "predicted, counted, measured: term by term")                                                                     \
     X(trace, "the KV cache step by step")                                                                                      \
+    X(tokenize, "text to token ids and pieces, and back")                                                                      \
     X(inspect, "what a checkpoint holds: metadata, every tensor, totals")                                                      \
     X(cost, "what a model will cost: formula, numbers, result")
 
