@@ -319,10 +319,10 @@ void engine_free(engine *e) {
     free(e);
 }
 
-/* Everything that can be wrong is found before anything changes. */
+/* What can be wrong with a step but for the pages. */
 static status step_check(const engine *e, const step_sequence *seqs, int n_seqs, error *err) {
     const engine_options *o = &e->options;
-    long long rows = 0, pages = 0;
+    long long rows = 0;
     if (n_seqs < 1 || n_seqs > o->max_sequences) {
         return error_set(err, ERR_ARGUMENT, "a step of %d sequences (1 to %d)", n_seqs, o->max_sequences);
     }
@@ -345,12 +345,6 @@ static status step_check(const engine *e, const step_sequence *seqs, int n_seqs,
                                  e->model->config.n_vocab - 1);
             }
         }
-        pages += kv_sequence_pages_needed(q->kv, q->n_new, e->cache);
-    }
-    if (pages > e->cache->n_free) {
-        return error_set(err, ERR_LIMIT,
-                         "the KV cache is full: %lld pages are needed and %d of %d are free (raise --kv-pages or --kv-mem)",
-                         pages, e->cache->n_free, e->cache->n_pages);
     }
     return OK;
 }
@@ -390,11 +384,23 @@ static double clock_now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Pages for all, or for none: what was taken is given back when the pool has too few for one of them. (A last page that was copied stays a copy:
+ * the same tokens.) */
+static status pages_reserve(engine *e, step_sequence *seqs, int n_seqs, error *err) {
+    for (int i = 0; i < n_seqs; i++) {
+        status st = kv_sequence_reserve(seqs[i].kv, seqs[i].n_new, e->cache, err);
+        if (st == OK) continue;
+        while (--i >= 0) kv_sequence_truncate(seqs[i].kv, seqs[i].kv->n_tokens, e->cache);
+        return st;
+    }
+    return OK;
+}
+
 status engine_step(engine *e, step_sequence *seqs, int n_seqs, float *logits, error *err) {
     step *s = &e->step;
     double start = clock_now();
     status st = step_check(e, seqs, n_seqs, err);
-    for (int i = 0; i < n_seqs && st == OK; i++) st = kv_sequence_reserve(seqs[i].kv, seqs[i].n_new, e->cache, err);
+    if (st == OK) st = pages_reserve(e, seqs, n_seqs, err);
     if (st != OK) return st;
 
     step_prepare(s, seqs, n_seqs);
