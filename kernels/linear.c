@@ -168,7 +168,7 @@ void linear(const linear_output *out, int n_out, const float *x, int n_rows, con
         int begin = first > base ? first - base : 0;
         int end = last - base < matrix_n_panels(m) ? last - base : matrix_n_panels(m);
         if (mode->blas != NULL && begin < end) {
-            blas_product(out[i].y, (size_t)m->n_rows, m, begin, end, x, n_rows, mode->blas, w);
+            blas_product(out[i].y + (size_t)begin * PANEL_ROWS, (size_t)m->n_rows, m, begin, end, x, n_rows, mode->blas, w);
         }
         for (int p = begin, n, width; p < end; p += n) {
             n = group_size(m, p, end, &width);
