@@ -189,7 +189,8 @@ static void hugging_face_folders_give_the_original_logits(void **state) {
 static void small_folders_of_every_family_give_the_original_logits(void **state) {
     (void)state;
     need_shared();
-    static const char *const families[] = {"gpt2", "llama", "mistral", "qwen2", "gptneox", "gptneox_seq"};
+    static const char *const families[] = {"gpt2",   "llama", "mistral", "qwen2", "gptneox",    "gptneox_seq", "phi",
+                                           "gemma2", "opt",   "gptneo",  "olmo2", "starcoder2", "bloom"};
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         char path[128], golden[128];
         snprintf(path, sizeof path, "pico/%s", families[i]);
