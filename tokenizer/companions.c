@@ -21,6 +21,12 @@ static int token_of(const tokenizer *t, json_t *j, const char *key) {
     return id >= 0 ? id : -2;
 }
 
+/* An id, written as a number; -1: it is none. */
+static json_int_t id_of(json_t *j) {
+    double id = json_is_number(j) ? json_number_value(j) : -1;
+    return id >= 0 && id <= INT32_MAX && id == (double)(json_int_t)id ? (json_int_t)id : -1;
+}
+
 /* From the first of the two that names it. */
 static int named(const tokenizer *t, json_t *config, json_t *map, const char *key) {
     int id = token_of(t, config, key);
@@ -61,10 +67,10 @@ static status set_config(tokenizer *t, json_t *config, json_t *map, error *e) {
 /* eos_token_id: an id, or an array of them. Ids beyond the vocabulary belong to another tokenizer: they are left out. */
 static status set_generation(tokenizer *t, json_t *generation, error *e) {
     json_t *ids = json_object_get(generation, "eos_token_id");
-    size_t n = json_is_array(ids) ? json_array_size(ids) : json_is_integer(ids) ? 1 : 0;
+    size_t n = json_is_array(ids) ? json_array_size(ids) : json_is_number(ids) ? 1 : 0;
     status s = OK;
     for (size_t i = 0; s == OK && i < n; i++) {
-        json_int_t id = json_integer_value(json_is_array(ids) ? json_array_get(ids, i) : ids);
+        json_int_t id = id_of(json_is_array(ids) ? json_array_get(ids, i) : ids);
         if (id >= 0 && id < tokenizer_n_vocab(t) && tokenizer_has(t, (int)id)) s = tokenizer_add_eos(t, (int)id, e);
     }
     return s;
@@ -118,8 +124,8 @@ static status add_listed_tokens(tokenizer *t, json_t *list, error *e) {
     json_object_foreach(list, text, id) {
         int known = vocab_find(&t->vocab, text, strlen(text));
         if (known >= 0 && t->vocab.kind[known] != PIECE_NORMAL) continue; /* the configuration says more about it */
-        if (!json_is_integer(id)) return error_set(e, ERR_FORMAT, "added_tokens.json: \"%.100s\" has no id", text);
-        status s = add_token(t, json_integer_value(id), text, NULL, true, e);
+        if (id_of(id) < 0) return error_set(e, ERR_FORMAT, "added_tokens.json: \"%.100s\" has no id", text);
+        status s = add_token(t, id_of(id), text, NULL, true, e);
         if (s != OK) return s;
     }
     return OK;

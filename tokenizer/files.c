@@ -64,9 +64,9 @@ char *path_beside(const char *path, const char *name) {
     return out;
 }
 
-status json_parse(const char *text, size_t n, json_t **out, error *e) {
+status json_parse(const char *text, size_t n, size_t flags, json_t **out, error *e) {
     json_error_t why;
-    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | flags, &why);
     if (*out == NULL) return error_set(e, ERR_FORMAT, "is not valid JSON: %s (line %d)", why.text, why.line);
     if (json_is_object(*out)) return OK;
     json_decref(*out);
@@ -81,7 +81,7 @@ status json_read_if_there(const char *path, json_t **out, error *e) {
     if (!is_file(path)) return OK;
     status s = file_bytes(path, &text, e);
     if (s != OK) return s;
-    s = json_parse(text.data, text.n, out, e);
+    s = json_parse(text.data, text.n, JSON_DECODE_INT_AS_REAL, out, e);
     if (s != OK) error_prefix(e, path);
     buffer_free(&text);
     return s;

@@ -19,9 +19,10 @@ bool is_folder(const char *path);
 char *path_in(const char *folder, const char *name);
 char *path_beside(const char *path, const char *name);
 
-/* A JSON object; duplicate keys are an error. what: "tokenizer.json", for messages. */
-status json_parse(const char *text, size_t n, json_t **out, error *e);
-/* The JSON object in a file; *out is NULL where there is no such file. */
+/* A JSON object; duplicate keys are an error. flags: more of jansson's. */
+status json_parse(const char *text, size_t n, size_t flags, json_t **out, error *e);
+/* The JSON object in a file; *out is NULL where there is no such file. Whole numbers become reals: configurations hold some that
+ * no integer can (model_max_length: 10^30). */
 status json_read_if_there(const char *path, json_t **out, error *e);
 
 #endif

@@ -222,7 +222,7 @@ status tokenizer_from_json_object(tokenizer **out, json_t *root, const char *sou
 status tokenizer_from_json(tokenizer **out, const char *text, size_t n, const char *source, error *e) {
     json_t *root;
     *out = NULL;
-    status s = json_parse(text, n, &root, e);
+    status s = json_parse(text, n, 0, &root, e);
     if (s != OK) return error_prefix(e, source);
     s = tokenizer_from_json_object(out, root, source, e);
     json_decref(root);

@@ -45,7 +45,7 @@ static status read_vocab(tokenizer *t, const char *path, error *e) {
     json_t *list = NULL;
     status s = file_bytes(path, &text, e);
     if (s != OK) return s;
-    s = json_parse(text.data, text.n, &list, e);
+    s = json_parse(text.data, text.n, 0, &list, e);
     if (s == OK) s = add_pieces(t, list, e);
     json_decref(list);
     buffer_free(&text);

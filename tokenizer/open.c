@@ -41,7 +41,7 @@ static status open_half(tokenizer **out, const char *path, int column, error *e)
 /* {"model": {...}} is a tokenizer.json; pieces with ids are a vocab.json. */
 static status open_json(tokenizer **out, const char *path, const byte_buffer *text, error *e) {
     json_t *root;
-    status s = json_parse(text->data, text->n, &root, e);
+    status s = json_parse(text->data, text->n, 0, &root, e);
     if (s != OK) return error_prefix(e, path);
     bool whole = json_is_object(json_object_get(root, "model")) || json_object_size(root) == 0 ||
                  !json_is_integer(json_object_iter_value(json_object_iter(root)));
