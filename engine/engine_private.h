@@ -3,8 +3,33 @@
 #define TALLY_ENGINE_PRIVATE_H
 
 #include "engine/engine.h"
+#include "kernels/blas.h"
 
-/* [max_sequences], for engine_decode: a step allocates nothing. */
-step_sequence *engine_decode_sequences(engine *e);
+struct engine {
+    const model *model;
+    engine_options options;
+    const kernel_set *kernels;
+    blas *blas;
+    kv_cache *cache;
+    weight_storage storage;
+    step step;
+    step_report report;
+    team team;
+    worker *workers;      /* [n_threads] */
+    double multiply_adds; /* of the matrices, for one row */
+    void *arena;          /* every array of a step, and the workers */
+    size_t arena_bytes;
+    void *scratch; /* [n_threads], one part each */
+    size_t scratch_bytes;
+    step_sequence *decode_seqs; /* [max_sequences], for engine_decode */
+    step_observer observer;
+    void *observer_user;
+};
+
+/* arena.c: lays out the arena and the workers' scratch. */
+status engine_memory_prepare(engine *e, error *err);
+
+/* How many workers so many rows are worth. */
+int engine_workers_worth(const engine *e, double n_rows);
 
 #endif

@@ -4,20 +4,13 @@
  * the formula, in order. An operation that a model does not have (a norm, a bias, positions of another kind) is a test inside the helper
  * that would do it, never a second forward pass. */
 #include "engine/step.h"
+#include "kernels/clock.h"
 #include "kernels/rows.h"
-
-#include <time.h>
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* The time since the last mark was this operation's. */
 static void mark(step *s, step_op op, const worker *w) {
     if (!s->profile || w->id != 0) return;
-    double t = now();
+    double t = clock_seconds();
     s->op_seconds[op] += t - s->mark;
     s->mark = t;
 }
@@ -169,7 +162,7 @@ static void head(step *s, worker *w) {
 void forward(step *s, worker *w) {
     const model *m = s->model;
     const model_config *c = &m->config;
-    if (s->profile && w->id == 0) s->mark = now();
+    if (s->profile && w->id == 0) s->mark = clock_seconds();
     rows_embed(s->x, &m->embedding, c->position == POSITION_LEARNED ? &m->positions : NULL, s->ids, s->pos, s->n_rows,
                c->embedding_scale, w);
     residual_norm(&m->embedding_norm, s, w);

@@ -60,7 +60,7 @@ void sample_scratch_free(sample_scratch *s) {
     *s = (sample_scratch){0};
 }
 
-static int argmax(const float *x, int n) {
+int sample_greedy(const float *x, int n) {
     int best = 0;
     for (int i = 1; i < n; i++) {
         if (x[i] > x[best]) best = i;
@@ -122,7 +122,7 @@ int sample_token(float *logits, const sampling *s, const int *seen, int n_seen, 
     int n = scratch->n_allowed, *order = scratch->order;
     float *p = scratch->p;
     penalise(logits, s, seen, n_seen, scratch);
-    if (s->temperature == 0.0f || s->top_k == 1) return argmax(logits, n);
+    if (s->temperature == 0.0f || s->top_k == 1) return sample_greedy(logits, n);
 
     for (int i = 0; i < n; i++) order[i] = i;
     int kept = s->top_k > 0 && s->top_k < n ? s->top_k : n;

@@ -39,6 +39,9 @@ typedef struct {
 status sample_scratch_create(sample_scratch *s, int n_vocab, int n_allowed, error *e);
 void sample_scratch_free(sample_scratch *s);
 
+/* The id of the largest logit; of equal ones the smallest. */
+int sample_greedy(const float *logits, int n_vocab);
+
 /* The next token. logits: [n_vocab], changed by the repeat penalty. seen: the sequence so far, [n_seen]. Logits are finite. */
 int sample_token(float *logits, const sampling *s, const int *seen, int n_seen, sample_rng *r, sample_scratch *scratch);
 

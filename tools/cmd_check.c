@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/sample.h"
 #include "tools/commands.h"
 #include "tools/ledger.h"
 #include "tools/quantity.h"
@@ -39,14 +40,6 @@ static status check_ids(const session *s, const check_options *o, int **ids, siz
     return OK;
 }
 
-static int argmax(const float *x, int n) {
-    int best = 0;
-    for (int i = 1; i < n; i++) {
-        if (x[i] > x[best]) best = i;
-    }
-    return best;
-}
-
 /* Every sequence of the batch gets the prompt, turned by its number so that no two are the same, and then goes on greedily. */
 static status check_run(session *s, ledger *l, const check_options *o, const int *ids, int n, error *e) {
     int B = o->batch, n_vocab = s->model->config.n_vocab;
@@ -61,12 +54,12 @@ static status check_run(session *s, ledger *l, const check_options *o, const int
         for (int i = 0; i < n; i++) mine[i] = ids[(i + b) % n];
         st = kv_sequence_create(&seqs[b], engine_cache(s->engine), engine_n_ctx(s->engine), e);
         if (st == OK) st = engine_prefill(s->engine, seqs[b], mine, n, 1, logits, e);
-        next[b] = argmax(logits, n_vocab);
+        next[b] = sample_greedy(logits, n_vocab);
     }
     l->phase = PHASE_DECODE;
     for (int i = 0; i < o->n_steps && st == OK && seqs[0]->n_tokens < engine_n_ctx(s->engine); i++) {
         st = engine_decode(s->engine, seqs, next, B, logits, e);
-        for (int b = 0; b < B && st == OK; b++) next[b] = argmax(logits + (size_t)b * (size_t)n_vocab, n_vocab);
+        for (int b = 0; b < B && st == OK; b++) next[b] = sample_greedy(logits + (size_t)b * (size_t)n_vocab, n_vocab);
     }
     for (int b = 0; seqs != NULL && b < B; b++) kv_sequence_free(seqs[b], engine_cache(s->engine));
     free(seqs);

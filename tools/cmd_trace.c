@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/sample.h"
 #include "tools/commands.h"
 #include "tools/ledger.h"
 #include "tools/quantity.h"
@@ -145,14 +146,6 @@ static void print_totals(const trace *t) {
     print_completion(t);
 }
 
-static int argmax(const float *x, int n) {
-    int best = 0;
-    for (int i = 1; i < n; i++) {
-        if (x[i] > x[best]) best = i;
-    }
-    return best;
-}
-
 static status trace_steps(trace *t, error *e) {
     engine *en = t->s.engine;
     int n = t->n_ids, number = 0, end = t->o->n_predict < 0 ? INT_MAX : t->o->n_predict;
@@ -165,7 +158,7 @@ static status trace_steps(trace *t, error *e) {
         if (st == OK && t->o->no_cache) st = recompute(t, e);
         if (st != OK) return error_prefix(e, t->s.name);
         bool in_prompt = t->n_ids < t->n_prompt;
-        int next = in_prompt ? t->ids[t->n_ids] : argmax(t->logits, session_n_tokens(&t->s));
+        int next = in_prompt ? t->ids[t->n_ids] : sample_greedy(t->logits, session_n_tokens(&t->s));
         if (t->o->json) {
             json_array_append_new(t->steps, step_json(t, number, n_cached, &t->cached.entries[t->cached.n - 1]));
         } else {
