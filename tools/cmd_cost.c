@@ -1,17 +1,19 @@
 /* tally cost: what a model will cost, before it runs. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "tools/commands.h"
 #include "tools/cost_report.h"
 #include "tools/explain.h"
+#include "tools/machine.h"
 #include "tools/options.h"
 #include "tools/presets.h"
 #include "tools/sweep.h"
 
 typedef struct {
     const char *preset, *shape, *sweep, *plot, *product;
-    bool presets, json, csv, explain;
+    bool presets, json, csv, explain, machine;
     int head;
 } cost_options;
 
@@ -41,6 +43,33 @@ static status load_shape(question *q, const cost_options *o, error *e) {
     q->has_config = s == OK;
     snprintf(q->name, sizeof q->name, "%s", from);
     return s;
+}
+
+/* More digits than these no measurement has. */
+static double three_digits(double x) {
+    double power = pow(10, floor(log10(x)) - 2);
+    return round(x / power) * power;
+}
+
+/* Bandwidth of the level that weights and caches fit in, and the peak of the arithmetic that the storage calls for. */
+static status use_machine(question *q, error *e) {
+    question whole = *q;
+    machine m;
+    status s = question_resolve(&whole, e);
+    if (s == OK) s = machine_load(&m, e);
+    if (s != OK) return s;
+    double bytes = (double)estimate_resident(&whole) + (double)(whole.batch * estimate_cache(&whole, whole.context));
+    bool int8 = whole.weights == STORAGE_INT8 && whole.weight_bytes == 0;
+    const machine_probe *read = machine_read_of(&m, bytes, m.n_threads);
+    const machine_probe *compute = machine_find(&m, int8 ? "int8" : "fma", NULL, m.n_threads);
+    if (read == NULL || compute == NULL)
+        return error_set(e, ERR_FORMAT, "the measurement is not whole (tally machine --refresh)");
+    if (q->bandwidth == 0) q->bandwidth = three_digits(read->median);
+    if (q->flops == 0) q->flops = three_digits(compute->median);
+    snprintf(q->measured, sizeof q->measured, "measured %s: reading %s, spread %.0f%%; %s %s, spread %.0f%%%s", m.date,
+             read->what, 100 * machine_spread(read), compute->kind, compute->what, 100 * machine_spread(compute),
+             machine_calibrated(read) && machine_calibrated(compute) ? "" : ": uncalibrated");
+    return OK;
 }
 
 static status print_json(json_t *o, error *e) {
@@ -137,6 +166,7 @@ int cmd_cost(int argc, char **argv) {
         {"weight-bytes", 0, OPTION_SIZE, &q.resident, "SIZE", "bytes of all weights", 1, 1e17},
         {"bandwidth", 0, OPTION_NUMBER, &q.bandwidth, "X", "bytes/s that the machine reads", 1, 1e18},
         {"flops", 0, OPTION_NUMBER, &q.flops, "X", "FLOP/s that it does", 1, 1e21},
+        {"machine", 0, OPTION_FLAG, &o.machine, NULL, "both as measured here (tally machine)", 0, 0},
         {"devices", 0, OPTION_INT, &q.devices, "N", "so many of these machines", 1, 1e6},
         {"efficiency", 0, OPTION_NUMBER, &q.efficiency, "X", "share of the FLOP/s that is reached", 0.001, 1},
         {"memory", 0, OPTION_SIZE, &q.memory, "SIZE", "memory of the machine", 1, 1e17},
@@ -173,5 +203,6 @@ int cmd_cost(int argc, char **argv) {
     q.units = (byte_units)units;
     error e;
     if (load_shape(&q, &o, &e) != OK) return tool_fail(&e);
+    if (o.machine && use_machine(&q, &e) != OK) return tool_fail(&e);
     return o.sweep != NULL ? print_sweep(&q, &o) : print_answers(&q, &o);
 }

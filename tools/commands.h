@@ -10,7 +10,8 @@
     X(trace, "the KV cache step by step")                                                                                      \
     X(tokenize, "text to token ids and pieces, and back")                                                                      \
     X(inspect, "what a checkpoint holds: metadata, every tensor, totals")                                                      \
-    X(cost, "what a model will cost: formula, numbers, result")
+    X(cost, "what a model will cost: formula, numbers, result")                                                                \
+    X(machine, "what this machine reads and computes, measured")
 
 #define COMMAND_DECLARE(name, help) int cmd_##name(int argc, char **argv);
 COMMAND_LIST(COMMAND_DECLARE)

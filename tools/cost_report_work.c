@@ -128,6 +128,7 @@ static void report_crossovers(report *r, const question *q, const work *one) {
     result *a = report_real(r, "machine_balance", "this machine does", q->flops / q->bandwidth, UNIT_COUNT);
     result_formula(a, "flops / bandwidth", "%s / %s", R(q->flops), R(q->bandwidth));
     result_suffix(a, "FLOPs in the time of reading a byte");
+    if (q->measured[0] != '\0') result_note(a, "%s", q->measured);
     a = report_real(r, "crossover", "crossover without caches", estimate_crossover(q, one), UNIT_COUNT);
     if (!q->has_config && q->resident == 0) {
         result_formula(a, "bytes × flops / (2 × bandwidth)", "%s × %s / (2 × %s)", R(q->weight_bytes), R(q->flops),

@@ -16,6 +16,7 @@ const char *unit_name(unit u) {
         [UNIT_TOKENS_PER_SECOND] = "tokens/s",
         [UNIT_BYTES_PER_SECOND] = "bytes/s",
         [UNIT_FLOPS_PER_SECOND] = "FLOP/s",
+        [UNIT_OPERATIONS_PER_SECOND] = "operations/s",
     };
     return names[u];
 }
@@ -119,6 +120,8 @@ quantity_text format_rounded(double x, unit u, byte_units units) {
         return format_scaled(x, 1000, si, 7, "FLOP");
     case UNIT_FLOPS_PER_SECOND:
         return format_scaled(x, 1000, si, 7, "FLOP/s");
+    case UNIT_OPERATIONS_PER_SECOND:
+        return format_scaled(x, 1000, si, 7, "op/s");
     case UNIT_SECONDS:
         return format_seconds(x);
     case UNIT_TOKENS_PER_SECOND:

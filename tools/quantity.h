@@ -16,7 +16,8 @@ typedef enum {
     UNIT_SECONDS,
     UNIT_TOKENS_PER_SECOND,
     UNIT_BYTES_PER_SECOND,
-    UNIT_FLOPS_PER_SECOND
+    UNIT_FLOPS_PER_SECOND,
+    UNIT_OPERATIONS_PER_SECOND
 } unit;
 
 /* The name used in --json: "bytes", "FLOPs", "seconds" ... */

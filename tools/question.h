@@ -42,7 +42,8 @@ typedef struct {
     uint64_t context, batch, prompt; /* tokens in a user's cache before a step; users; tokens of a prefill */
     uint64_t train_tokens;           /* 0: not asked */
 
-    double bandwidth, flops; /* bytes/s and FLOP/s of one device; 0: not known. After question_resolve: of all */
+    double bandwidth, flops; /* bytes/s and FLOP/s of one device; 0: not known. question_resolve: of all */
+    char measured[256];      /* where they come from, if they were measured here */
     int devices;
     double efficiency;          /* share of flops that is reached */
     uint64_t memory, kv_memory; /* bytes for everything (one device), for the cache alone; 0: not given */
