@@ -220,6 +220,7 @@ static void run_explain(const run *r) {
     fprintf(stderr, "model: %s, layout %s, %llu parameters, kernels %s, %d threads\n", r->s.name, m->layout,
             (unsigned long long)config_params(&m->config).total, engine_isa(r->s.engine), engine_n_threads(r->s.engine));
     json_array_foreach(m->assumptions, i, line) fprintf(stderr, "assumed: %s\n", json_string_value(line));
+    if (r->s.no_tokenizer.code != OK) fprintf(stderr, "no tokenizer: %s\n", r->s.no_tokenizer.message);
     for (int k = 0; k < r->o->samples && r->all != NULL; k++) {
         fprintf(stderr, "%d tokens of prompt, %d generated, ended by %s\n", r->all[k].n_prompt,
                 r->all[k].n_ids - r->all[k].n_prompt, r->all[k].finish == NULL ? "-n" : r->all[k].finish);

@@ -81,7 +81,11 @@ static status file_open(session *s, const session_options *o, error *e) {
     model_options m = model_options_of(o);
     s->name = o->model;
     status st = model_load(&s->model, o->model, &m, &s->source, e);
-    return st == OK ? model_tokenizer(&s->tokenizer, s->source, s->model->vocabulary, o->tokenizer, e) : st;
+    if (st != OK) return st;
+    st = model_tokenizer(&s->tokenizer, s->source, s->model->vocabulary, o->tokenizer, e);
+    if (st == OK || o->tokenizer != NULL) return st;
+    s->no_tokenizer = *e; /* the weights are there, and run on ids: said when text is asked for */
+    return OK;
 }
 
 status session_open_model(session *s, const session_options *o, error *e) {
@@ -179,6 +183,8 @@ status session_prompt(const session *s, const char *ids_text, const char *text, 
     status st;
     if (ids_text != NULL) {
         st = ids_parse(ids_text, ids, n, e);
+    } else if (s->no_tokenizer.code != OK) {
+        return error_set(e, s->no_tokenizer.code, "%s (or give token ids with --ids)", s->no_tokenizer.message);
     } else if (s->tokenizer == NULL) {
         return error_set(e, ERR_ARGUMENT,
                          "%s: there is no tokenizer with the model (give token ids with --ids, or --tokenizer FILE)", s->name);

@@ -35,6 +35,7 @@ typedef struct {
     model *model;
     checkpoint *source;   /* NULL for a random model */
     tokenizer *tokenizer; /* NULL: the model runs on ids */
+    error no_tokenizer;   /* why there is none, where the file's own cannot be used: what a command says that needs text */
     engine *engine;
     const char *name; /* the file, or "random" */
 } session;
