@@ -95,6 +95,14 @@ static status completion_draw(run *r, completion *c, float *logits, error *e) {
     return st;
 }
 
+/* A completion goes on after the prompt's text; after special tokens alone (an empty prompt) it begins a text of its own. */
+static unsigned stream_flags(const tokenizer *t, const int *ids, int n) {
+    for (int i = 0; i < n; i++) {
+        if (!tokenizer_is_special(t, ids[i])) return DETOKENIZE_CONTINUED;
+    }
+    return 0;
+}
+
 static status completions_create(run *r, const int *ids, int n, error *e) {
     const run_options *o = r->o;
     int ctx = engine_n_ctx(r->s.engine);
@@ -103,7 +111,8 @@ static status completions_create(run *r, const int *ids, int n, error *e) {
     for (int i = 0; i < o->samples; i++) {
         completion *c = &r->all[i];
         status st = kv_sequence_create(&c->kv, engine_cache(r->s.engine), ctx, e);
-        if (st == OK && r->s.tokenizer != NULL) st = token_stream_init(&c->stream, r->s.tokenizer, DETOKENIZE_CONTINUED, e);
+        if (st == OK && r->s.tokenizer != NULL)
+            st = token_stream_init(&c->stream, r->s.tokenizer, stream_flags(r->s.tokenizer, ids, n), e);
         if (st != OK) return st;
         c->ids = malloc(((size_t)n + (size_t)ctx + 1) * sizeof *c->ids);
         c->text = calloc(1, 1);
