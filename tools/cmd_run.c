@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/sample.h"
 #include "tools/commands.h"
@@ -211,7 +212,9 @@ static void run_print(const run *r) {
     } else if (r->o->samples > 1) {
         for (int i = 0; i < r->o->samples; i++) printf("== sample %d\n%s\n", i + 1, r->all[i].text);
     }
-    if (r->o->json || (r->o->samples == 1 && r->o->n_predict != 0)) putchar('\n');
+    /* Piped, stdout is the completion and not a byte more; a terminal's next prompt, or a table, begins a line of its own. */
+    bool ends = r->o->cost || isatty(STDOUT_FILENO);
+    if (r->o->json || (ends && r->o->samples == 1 && r->o->n_predict != 0)) putchar('\n');
     if (!r->o->cost || r->o->json) return;
     for (int p = 0; p < N_PHASES; p++) {
         ledger_entry s = ledger_sum(&r->ledger, (phase)p);

@@ -3,6 +3,6 @@
 tally=${1:?usage: demo.sh TALLY}
 echo '$ tally run -m models/level21.pt -p "23+58="'
 "$tally" run -m models/level21.pt -p "23+58=" || exit 1
-echo
+printf '\n\n'
 echo '$ tally check -m models/level21.pt -p "23+58=" --steps 2'
 "$tally" check -m models/level21.pt -p "23+58=" --steps 2
