@@ -9,10 +9,6 @@
 #include "kernels/memory.h"
 #include "kernels/sizes.h"
 
-/* Keys are taken in ranges of this many: long enough that merging costs nothing, short enough that a few ranges keep a few cores busy. */
-enum { KEY_SPLIT = 256 };
-/* Query rows (tokens x query heads of a group) that share one reading of K and V: their scores over a range stay in L2. */
-enum { TILE_QUERIES = 128, TILE_TOKENS = 32 };
 /* A worker is worth waking for about this many multiply-adds: some tens of microseconds. */
 enum { WORK_PER_WORKER = 2 * 1000 * 1000 };
 
@@ -116,7 +112,6 @@ static status cache_prepare(engine *e, error *err) {
 
 static void step_init(engine *e) {
     const model_config *c = &e->model->config;
-    int group = c->n_heads / c->n_kv_heads, tile = TILE_QUERIES / group;
     step *s = &e->step;
     s->model = e->model;
     s->cache = e->cache;
@@ -127,15 +122,13 @@ static void step_init(engine *e) {
                                      .scale = c->attn_scale,
                                      .softcap = c->attn_softcap,
                                      .window = c->window,
-                                     .key_split = KEY_SPLIT};
+                                     .key_split = PLAN_KEY_SPLIT};
     s->mode.int8_activations = e->options.int8_activations;
     s->plan = (execution_plan){.weights = &e->storage,
                                .kv_type = e->options.kv_type,
                                .page_size = e->options.page_size,
-                               .query_tile = tile < 1             ? 1
-                                             : tile > TILE_TOKENS ? TILE_TOKENS
-                                                                  : tile,
-                               .key_split = KEY_SPLIT,
+                               .query_tile = plan_query_tile(c->n_heads, c->n_kv_heads),
+                               .key_split = PLAN_KEY_SPLIT,
                                .int8_activations = e->options.int8_activations};
     e->report.plan = &s->plan;
 }

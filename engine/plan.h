@@ -46,4 +46,15 @@ typedef struct {
     const plan_sequence *sequences; /* [n_sequences], borrowed */
 } execution_plan;
 
+/* What the engine puts there: known without one, so that a step can be predicted before there is a model. */
+
+/* Keys are taken in ranges of this many: long enough that merging costs nothing, short enough that a few ranges keep a few cores busy. */
+enum { PLAN_KEY_SPLIT = 256 };
+/* Query rows (tokens x query heads of a group) that share one reading of K and V: their scores over a range stay in L2. */
+enum { PLAN_TILE_QUERIES = 128, PLAN_TILE_TOKENS = 32 };
+static inline int plan_query_tile(int n_heads, int n_kv_heads) {
+    int tile = PLAN_TILE_QUERIES / (n_heads / n_kv_heads);
+    return tile < 1 ? 1 : tile > PLAN_TILE_TOKENS ? PLAN_TILE_TOKENS : tile;
+}
+
 #endif

@@ -13,8 +13,7 @@ void question_init(question *q) {
     q->devices = 1;
     q->efficiency = 1;
     q->chunk = 512;
-    q->query_tile = 64;
-    q->key_split = 256;
+    q->key_split = PLAN_KEY_SPLIT;
     q->attention = -1;
     q->logits = LOGITS_LAST;
     q->embedding = EMBEDDING_LOOKUP;
@@ -33,6 +32,7 @@ static status resolve_config(question *q, error *e) {
     if (s != OK) return error_prefix(e, q->name);
     q->n_layers = c->n_layers, q->n_heads = c->n_heads, q->n_kv_heads = c->n_kv_heads, q->head_dim = c->head_dim;
     q->params = config_params(c).total;
+    q->query_tile = plan_query_tile(c->n_heads, c->n_kv_heads);
     return OK;
 }
 
