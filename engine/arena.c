@@ -47,11 +47,16 @@ static void arena_lay(engine *e, carver *c) {
     s->x = carve(c, rows * d, sizeof(float));
     s->n = carve(c, rows * d, sizeof(float));
     s->n_ffn = m->parallel_residual ? carve(c, rows * d, sizeof(float)) : NULL;
+    /* A block is done with q, k, v and o before its feed-forward begins: h takes their place. */
+    size_t attention_begin = c->used;
     s->q = carve(c, rows * q_dim, sizeof(float));
     s->o = carve(c, rows * q_dim, sizeof(float));
     s->k = carve(c, rows * kv_dim, sizeof(float));
     s->v = carve(c, rows * kv_dim, sizeof(float));
+    size_t attention_end = c->used;
+    c->used = attention_begin;
     s->h = carve(c, rows * (size_t)m->d_ff, sizeof(float));
+    if (c->used < attention_end) c->used = attention_end;
     s->branch = m->attn_post_norm || m->ffn_post_norm ? carve(c, rows * d, sizeof(float)) : NULL;
     s->cos_sin = e->model->rope_freq != NULL ? carve(c, rows * (size_t)m->rope_dim, sizeof(float)) : NULL;
     s->cos_sin_local = e->model->rope_local_freq != NULL ? carve(c, rows * (size_t)m->rope_dim, sizeof(float)) : NULL;
