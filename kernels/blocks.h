@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/dtype.h"
+
 /* x[i] = d * q[i]
  *   byte 0    2                                34
  *        | d  | q[0] q[1] ...            q[31] | */
@@ -146,5 +148,7 @@ void encode_f16(void *out, const float *in, size_t n);
 /* d = max |x| / 127 in f16, q = x / d rounded, halves away from zero (GGML's reference: the same bytes). d is taken before its
  * rounding to f16, as there. A block that holds an infinity or a NaN gets d = NaN, so that it cannot pass for numbers. */
 void encode_q8_0(void *out, const float *in, size_t n);
+
+extern const storage_traits storage_f32, storage_f16, storage_q8_0, storage_i8g;
 
 #endif

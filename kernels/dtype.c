@@ -6,7 +6,7 @@
 #include "kernels/sizes.h"
 
 static const dtype_traits traits[N_DTYPES] = {
-#define DTYPE_ROW(id, name, elems, bytes, decode, encode) [id] = {name, elems, bytes, decode, encode},
+#define DTYPE_ROW(id, name, elems, bytes, decode, encode, storage) [id] = {name, elems, bytes, decode, encode, storage},
     DTYPE_LIST(DTYPE_ROW)
 #undef DTYPE_ROW
 };

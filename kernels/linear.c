@@ -4,6 +4,7 @@
 
 #include "kernels/blas.h"
 #include "kernels/panel.h"
+#include "kernels/storage.h"
 
 /* fp16 panels are converted once into scratch when at least this many rows will use them; below it, converting inside the product
  * saves a pass. The bits are the same: the conversion is exact. */
@@ -39,7 +40,7 @@ typedef struct {
 } linear_input;
 
 static bool meets_int8(const matrix *m, const linear_mode *mode) {
-    return m->type == DTYPE_Q8_0 && mode->int8_activations && mode->blas == NULL;
+    return mode->int8_activations && mode->blas == NULL && dtype_info(m->type)->storage->meets_int8;
 }
 
 /* Quantises x once for all matrices that share it; each worker takes rows. */
@@ -108,7 +109,8 @@ static void slice_product(float *y, size_t ldy, const panel_slice *s, const matr
 static void group_product(float *y, size_t ldy, const matrix *m, int panel, int n_panels, const linear_input *in, worker *w) {
     linear_scratch s = scratch_of(w, in->n_rows);
     bool int8 = meets_int8(m, in->mode);
-    bool as_it_lies = int8 || m->type == DTYPE_F32 || (m->type == DTYPE_F16 && in->n_rows < DECODE_ROWS);
+    product_kind kind = dtype_info(m->type)->storage->product;
+    bool as_it_lies = int8 || kind == PRODUCT_F32 || (kind == PRODUCT_F16 && in->n_rows < DECODE_ROWS);
     int step = m->packed && as_it_lies ? m->n_cols : panel_columns(m);
     for (int column = 0; column < m->n_cols; column += step) {
         int n = m->n_cols - column < step ? m->n_cols - column : step;
@@ -117,7 +119,7 @@ static void group_product(float *y, size_t ldy, const matrix *m, int panel, int 
             slice_product_q8(y, ldy, &slice, m, in, column > 0, w);
         } else if (as_it_lies) {
             size_t stride = slice.panel_stride / (size_t)dtype_info(m->type)->block_bytes;
-            slice_product(y, ldy, &slice, m, slice.data, stride, m->type == DTYPE_F16, in, column > 0, w);
+            slice_product(y, ldy, &slice, m, slice.data, stride, kind == PRODUCT_F16, in, column > 0, w);
         } else {
             size_t stride = (size_t)PANEL_ROWS * (size_t)n;
             panel_decode(s.decoded, stride, &slice, m, w->kernels, &w->meter);

@@ -1,0 +1,69 @@
+/* storage.h - what a type must be able to do for weights to be stored in it.
+ *
+ * Weights lie in panels of 16 rows (matrix.h). How a type lies there, and how it comes out again, is one struct of functions in the
+ * type's own file, reached from its row of DTYPE_LIST: adding a storage type is that row and that file. Everything else asks the row.
+ * These are the plain ways; the product loops of kernels.h are the fast ones, tested against `dot`. */
+#ifndef TALLY_STORAGE_H
+#define TALLY_STORAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "kernels/dtype.h"
+#include "kernels/kernels.h"
+
+/* Rows one after another, as a file has them or as encode made them. */
+typedef struct {
+    const unsigned char *data;
+    size_t stride;               /* bytes from one row to the next */
+    const unsigned char *scales; /* fp32, where the type keeps them apart from the rows (group > 0); else NULL */
+    size_t scale_stride;         /* bytes */
+} storage_rows;
+
+/* `width` rows of n columns side by side. group: elements a scale, where the type does not fix it (DTYPE_I8G); else 0. */
+typedef struct {
+    int width;
+    size_t n, group;
+} panel_shape;
+
+/* Which product loop takes the panels as they lie. Any type can be decoded into fp32 panels first. */
+typedef enum { PRODUCT_DECODED, PRODUCT_F32, PRODUCT_F16 } product_kind;
+
+struct storage_traits {
+    product_kind product; /* with fp32 activations */
+    bool meets_int8;      /* kernel_set.product_q8 takes the panels, against activations quantised per block of 32 */
+    int decode_flops;     /* multiplications that decoding an element takes: counted as quantisation */
+
+    /* Bytes of a row of n elements, scales included; false on overflow. NULL: dtype_row_bytes. */
+    bool (*row_bytes)(size_t n, size_t group, size_t *out);
+    void (*pack)(unsigned char *panel, panel_shape s, const storage_rows *rows);
+    /* Row r of a panel as it went in: row_bytes bytes (scales that were apart: after the elements). */
+    void (*unpack)(unsigned char *row, const unsigned char *panel, panel_shape s, int r);
+    /* Row r of a panel as fp32, [n]. */
+    void (*row)(float *out, const unsigned char *panel, panel_shape s, int r);
+    /* The whole panel as fp32: out[k * width + r]. Exact, or one rounding an element. */
+    void (*decode)(float *out, const unsigned char *panel, panel_shape s, const kernel_set *kernels);
+    /* One output, plainly: a row (as unpack gives it) times x, [n], in the order in which the portable kernels add; the same bits. */
+    float (*dot)(const void *row, const float *x, size_t n, size_t group);
+};
+
+/* Reads `width` streams of n pieces of `size` bytes and writes one. Inlined with width and size known, the loop over rows unrolls.
+ * Rows of a mapped file may lie at odd addresses: every piece is moved with memcpy. */
+static inline void panel_interleave(unsigned char *out, const unsigned char *rows, size_t stride, int width, size_t n,
+                                    size_t size) {
+    if (width == 16) {
+        for (size_t k = 0; k < n; k++, out += 16 * size)
+            for (size_t r = 0; r < 16; r++) memcpy(out + size * r, rows + r * stride + size * k, size);
+    } else {
+        for (size_t k = 0; k < n; k++, out += (size_t)width * size)
+            for (size_t r = 0; r < (size_t)width; r++) memcpy(out + size * r, rows + r * stride + size * k, size);
+    }
+}
+
+/* The pieces of row r out of a panel: undoes panel_interleave. */
+static inline void panel_gather(unsigned char *out, const unsigned char *panel, int width, int r, size_t n, size_t size) {
+    for (size_t k = 0; k < n; k++) memcpy(out + k * size, panel + (k * (size_t)width + (size_t)r) * size, size);
+}
+
+#endif
