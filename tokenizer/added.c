@@ -33,11 +33,14 @@ static bool is_space(const char *s, size_t n, size_t *length) {
     return c == UTF8PROC_CATEGORY_ZS || c == UTF8PROC_CATEGORY_ZL || c == UTF8PROC_CATEGORY_ZP;
 }
 
+/* \w of Rust's regex: Alphabetic, marks, digits, connectors, joiners. Alphabetic symbols are the letters in circles and squares. */
 static bool is_word(const char *s, size_t n) {
     uint32_t code;
     if (utf8_decode(s, n, &code) == 0) return false;
+    if ((code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F189)) return true;
+    if (code == 0x200C || code == 0x200D) return true;
     utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)code);
-    return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_ND) || c == UTF8PROC_CATEGORY_PC;
+    return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_NL) || c == UTF8PROC_CATEGORY_PC;
 }
 
 /* Where the character before `at` begins. at > 0. */

@@ -219,6 +219,8 @@ static status digits(tokenizer *t, json_t *j, error *e) {
     return cut(t, json_flag(j, "individual_digits", false) ? "\\p{N}" : "\\p{N}+", CUT_ISOLATED, false, e);
 }
 
+/* Word characters of Rust's regex, where "Whitespace" comes from. */
+#define WORD        "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
 #define PUNCTUATION "[!-\\/:-@\\[-`{-~\\p{P}]"
 
 static status pre_tokenizer_part(tokenizer *t, json_t *j, const char *type, error *e) {
@@ -227,7 +229,7 @@ static status pre_tokenizer_part(tokenizer *t, json_t *j, const char *type, erro
     if (is(type, "Split")) return split(t, j, e);
     if (is(type, "Digits")) return digits(t, j, e);
     if (is(type, "Metaspace")) return metaspace(t, j, e);
-    if (is(type, "Whitespace")) return cut(t, "\\w+|[^\\w\\s]+", CUT_REMOVED, true, e);
+    if (is(type, "Whitespace")) return cut(t, "[" WORD "]+|[^" WORD "\\s]+", CUT_REMOVED, true, e);
     if (is(type, "WhitespaceSplit")) return cut(t, "\\s", CUT_REMOVED, false, e);
     if (is(type, "Punctuation")) {
         status s = way_of(j, "Isolated", &way, e);

@@ -6,8 +6,8 @@
 
 /* White_Space of Unicode; PCRE2's \s has U+180E too. */
 #define SPACE "\\t-\\r\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-/* Unicode's word characters; PCRE2's \w has no marks. */
-#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+/* Oniguruma's word characters, with the raised digits and fractions of Latin-1; PCRE2's \w has no marks. */
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 #define HEX  "0-9a-fA-F"
 
 typedef struct {
