@@ -125,7 +125,8 @@ static void take(recognition *r, const fit *f) {
 }
 
 static status refuse_family(const recognition *r, const checkpoint *c, const char *key, const char *family, error *e) {
-    fit f = best_fit(c, r->builtin, true);
+    fit f = best_fit(c, r->builtin, false);
+    if (f.layout == NULL || f.n_found < f.n_required) f = best_fit(c, r->builtin, true);
     if (f.layout == NULL || f.n_found < f.n_required)
         return error_set(e, ERR_UNSUPPORTED,
                          "%s: %s '%s' is not a family that Tally knows (describe it with --layout FILE.json)", c->path, key,
