@@ -67,6 +67,10 @@ void model_options_init(model_options *o);
  * caller closes it; the model may go on using its mapping, so close it after model_free); else it is kept and closed by the model. */
 status model_load(model **out, const char *path, const model_options *o, checkpoint **source, error *e);
 
+/* The configuration of a checkpoint alone, and the type that its layers' first matrix has in the file: every tensor is found and its
+ * shape checked, none is read. */
+status model_config_load(model_config *out, dtype *weights, const char *path, const model_options *o, error *e);
+
 /* A model with seeded random weights (normal, sd 0.02 scaled so that activations stay near 1; gains near 1, small biases), every tensor the
  * configuration asks for; the same seed gives the same values whatever the storage type (before rounding), threads or machine. */
 status model_random(model **out, const model_config *c, uint64_t seed, const model_options *o, error *e);

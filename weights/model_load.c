@@ -320,3 +320,35 @@ status model_load(model **out, const char *path, const model_options *o, checkpo
         model_keep(*out, l.c, release_checkpoint);
     return st;
 }
+
+/* The type of the first matrix that is in a layer. */
+static dtype layer_type(loader *l) {
+    size_t n;
+    slot *slots = slots_of(&l->config, &n);
+    dtype type = DTYPE_F32;
+    for (size_t i = 0; slots != NULL && i < n; i++) {
+        int group;
+        bool will_map;
+        if (slots[i].layer < 0 || !slot_is_matrix(&slots[i])) continue;
+        file_describe(l, &slots[i], &type, &group, &will_map);
+        break;
+    }
+    free(slots);
+    return type;
+}
+
+status model_config_load(model_config *out, dtype *weights, const char *path, const model_options *o, error *e) {
+    loader l = {.o = o, .e = e};
+    memset(out, 0, sizeof *out);
+    *weights = DTYPE_F32;
+    status st = checkpoint_open(&l.c, path, e);
+    if (st != OK) return st;
+    st = configure(&l);
+    if (st == OK) {
+        *out = l.config;
+        *weights = layer_type(&l);
+    }
+    loader_free(&l);
+    checkpoint_close(l.c);
+    return st;
+}
