@@ -7,6 +7,7 @@
 #include "tools/machine.h"
 #include "tools/options.h"
 #include "tools/quantity.h"
+#include "tools/show.h"
 
 static void show_progress(int round, int n_rounds) {
     fprintf(stderr, "\rmeasuring: round %d of %d%s", round, n_rounds, round == n_rounds ? "\r\033[K" : "");
@@ -74,8 +75,7 @@ static int print_json(const machine *m) {
     }
     json_object_set_new(o, "crossover", crossovers);
     json_object_set_new(o, "cached", json_boolean(m->cached));
-    int rc = o != NULL && json_dumpf(o, stdout, JSON_INDENT(2)) == 0 ? 0 : 1;
-    puts("");
+    int rc = show_json(o);
     json_decref(o);
     return rc;
 }

@@ -7,6 +7,11 @@ says() { # says NAME TEXT OPTIONS...
 }
 says "the published parameters of gpt2" "= 124,439,808" --preset gpt2
 says "a shape may be given as text" "8 layers" --shape '{"n_layers":8,"d_model":64,"n_heads":4,"d_ff":96,"n_vocab":40,"n_ctx":10}'
+says "a checkpoint is a shape too" "= 102,415" models/level21.pt
+says "with its own storage" "f32 (in use)" models/level21.pt
+says "or another" "int8 (in use)" -m models/level21.pt --weights int8
+expect_error 2 'is enough' -- "$TALLY" cost models/level21.pt --preset gpt2
+expect_error 1 'nosuch.pt' -- "$TALLY" cost nosuch.pt
 says "options go over the shape" "2 × 32 × 128 × 32 × 2 = 524,288 bytes" --preset llama-3-8b --kv-heads 32
 says "more than the model's positions is said" "more than the 1,024 positions" --preset gpt2 --context 2000
 says "--explain names what a convention adds" "--attention full, FLOPs: every key" --preset level21 --prompt 10 --explain
