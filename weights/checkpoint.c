@@ -135,7 +135,7 @@ static source *source_new(reader *r, const char *path, error *e) {
     if (bigger != NULL) r->sources = bigger;
     if (bigger == NULL || copy == NULL) {
         free(copy);
-        error_set(e, ERR_MEMORY, "no memory");
+        error_set(e, ERR_MEMORY, "no memory for one more file");
         return NULL;
     }
     source *s = &r->sources[r->n_sources++];
@@ -145,7 +145,7 @@ static source *source_new(reader *r, const char *path, error *e) {
 
 status reader_open_source(reader *r, const char *path, error *e) {
     source *s = source_new(r, path, e);
-    if (s == NULL) return ERR_MEMORY;
+    if (s == NULL) return error_prefix(e, path);
     status result = file_map(path, &s->data, &s->size, e);
     s->mapped = s->data != NULL;
     if (result == OK) result = source_start(r, s, e);
@@ -213,9 +213,9 @@ status checkpoint_open_bytes(checkpoint **out, const char *name, const void *dat
         s->data = data;
         s->size = size;
         result = source_start(r, s, e);
-        if (result != OK) error_prefix(e, name);
     }
     if (result != OK) {
+        error_prefix(e, name);
         checkpoint_close(r->c);
         return result;
     }

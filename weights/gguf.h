@@ -20,6 +20,7 @@ typedef struct {
     size_t touched;     /* bytes of the map already charged to the budget */
     json_t *small[256]; /* integers 0 to 255, shared: arrays of token types have 100,000 of them */
     uint64_t alignment;
+    bool limit; /* the last charge was refused */
     error *e;
 } gguf;
 

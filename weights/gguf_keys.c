@@ -20,7 +20,8 @@ static status no_memory(gguf *g) {
 static status charge(gguf *g, size_t bytes) {
     size_t walked = g->in.at - g->touched;
     g->touched = g->in.at;
-    return reader_charge(g->r, bytes + walked, g->e) ? OK : ERR_LIMIT;
+    g->limit = !reader_charge(g->r, bytes + walked, g->e);
+    return g->limit ? ERR_LIMIT : OK;
 }
 
 status gguf_text(gguf *g, const char *what, const uint8_t **bytes, size_t *n) {
@@ -34,12 +35,16 @@ status gguf_text(gguf *g, const char *what, const uint8_t **bytes, size_t *n) {
 }
 
 static json_t *integer(gguf *g, int64_t value) {
-    if (value < 0 || value > 255) return json_integer(value);
+    if (value < 0 || value > 255) return charge(g, JSON_COST_NUMBER) == OK ? json_integer(value) : NULL;
     if (g->small[value] == NULL) g->small[value] = json_integer(value);
     return json_incref(g->small[value]);
 }
 
-/* A number from its bytes; NULL: no memory, or no bool. */
+static json_t *real(gguf *g, double value) {
+    return charge(g, JSON_COST_NUMBER) == OK ? json_number(value) : NULL;
+}
+
+/* A number from its bytes, charged for; NULL: no memory. */
 static json_t *number(gguf *g, uint32_t type, const uint8_t *bytes) {
     union {
         int8_t i8;
@@ -59,15 +64,15 @@ static json_t *number(gguf *g, uint32_t type, const uint8_t *bytes) {
     case 5:
         return integer(g, v.i32);
     case 6:
-        return json_number((double)v.f32);
+        return real(g, (double)v.f32);
     case 7:
-        return v.u64 <= 1 ? json_boolean(v.u64 == 1) : NULL;
+        return json_boolean(v.u64 == 1);
     case 11:
         return integer(g, v.i64);
     case 12:
-        return json_number(v.f64);
+        return real(g, v.f64);
     default:
-        return v.u64 <= INT64_MAX ? integer(g, (int64_t)v.u64) : json_number((double)v.u64); /* 0, 2, 4, 10: unsigned */
+        return v.u64 <= INT64_MAX ? integer(g, (int64_t)v.u64) : real(g, (double)v.u64); /* 0, 2, 4, 10: unsigned */
     }
 }
 
@@ -83,10 +88,11 @@ static status read_value(gguf *g, uint32_t type, json_t **out) {
         return *out != NULL ? OK : no_memory(g);
     }
     if (!cursor_take(&g->in, width[type], &bytes)) return gguf_fail(g, ERR_FORMAT, "the file ends in a value");
-    if (charge(g, JSON_COST_NUMBER) != OK) return ERR_LIMIT;
     if (type == 7 && *bytes > 1) return gguf_fail(g, ERR_FORMAT, "a bool that is neither 0 nor 1");
+    g->limit = false;
     *out = number(g, type, bytes);
-    return *out != NULL ? OK : no_memory(g);
+    if (*out != NULL) return OK;
+    return g->limit ? ERR_LIMIT : no_memory(g);
 }
 
 static status read_array(gguf *g, json_t **out) {
