@@ -83,7 +83,8 @@ static status open_and_read(const bytes *b, error *e) {
     return result;
 }
 
-static void fail_each_allocation(bytes *b) {
+/* may_do_without: how many failures change nothing (libzip goes on without room for a table of names made in advance). */
+static void fail_each_allocation(bytes *b, int may_do_without) {
     error e;
     setenv("TZ", "UTC0",
            1); /* libzip asks for the local time, for which libc reads a file again and again where TZ is not set */
@@ -99,8 +100,8 @@ static void fail_each_allocation(bytes *b) {
         countdown = 0;
         if (left != 0) fail_msg("allocation %d failed: %ld blocks were kept", n, left);
         if (unused > 0) break; /* there are fewer than n */
-        if (result == OK) fail_msg("allocation %d failed, and the result was OK", n);
-        if (strncmp(e.message, "made: ", 6) != 0) fail_msg("allocation %d: %s", n, e.message);
+        if (result == OK && --may_do_without < 0) fail_msg("allocation %d failed, and the result was OK", n);
+        if (result != OK && strncmp(e.message, "made: ", 6) != 0) fail_msg("allocation %d: %s", n, e.message);
     }
     assert_true(n > 5);
     bytes_free(b);
@@ -125,7 +126,7 @@ static void gguf_gives_back_everything(void **state) {
     gguf_tensor(&b, "two", 1, extents, 0, 32);
     put_padding(&b, 32);
     put_zeros(&b, 64);
-    fail_each_allocation(&b);
+    fail_each_allocation(&b, 0);
 }
 
 static void safetensors_gives_back_everything(void **state) {
@@ -133,7 +134,7 @@ static void safetensors_gives_back_everything(void **state) {
     if (not_possible()) skip();
     bytes b =
         make_safetensors("{\"__metadata__\":{\"a\":\"b\"},\"w\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2);
-    fail_each_allocation(&b);
+    fail_each_allocation(&b, 0);
 }
 
 static void llama2c_gives_back_everything(void **state) {
@@ -143,14 +144,14 @@ static void llama2c_gives_back_everything(void **state) {
     bytes b = {0};
     put(&b, header, sizeof header);
     put_zeros(&b, 4 * (2 + (2 + 4 + 4 + 4 + 4 + 2 + 2 + 2 + 2) + 2 + 2));
-    fail_each_allocation(&b);
+    fail_each_allocation(&b, 0);
 }
 
 static void pt_gives_back_everything(void **state) {
     (void)state;
     if (not_possible()) skip();
     bytes b = make_pt(&(made_tensor){.n = 6, .offset = 1, .n_dims = 2, .n_strides = 2, .shape = {2, 2}, .stride = {1, 2}}, 6);
-    fail_each_allocation(&b);
+    fail_each_allocation(&b, 1);
 }
 
 static void pickles_give_back_everything(void **state) {
@@ -164,7 +165,7 @@ static void pickles_give_back_everything(void **state) {
                                        "eq\5");
     pickle_text(&b, "c"), put_text(&b, "h\5");
     put_text(&b, "u.");
-    fail_each_allocation(&b);
+    fail_each_allocation(&b, 0);
 }
 
 static void json_weights_give_back_everything(void **state) {
@@ -172,7 +173,7 @@ static void json_weights_give_back_everything(void **state) {
     if (not_possible()) skip();
     bytes b = {0};
     put_text(&b, "{\"w\":[[1,2],[3,4]],\"config\":{\"d\":1},\"s\":{\"x\":[1],\"y\":null,\"z\":[\"t\"]}}");
-    fail_each_allocation(&b);
+    fail_each_allocation(&b, 0);
 }
 
 int main(void) {
