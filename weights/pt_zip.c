@@ -18,6 +18,10 @@
 /* libzip takes some 300 bytes for an entry, whose directory record may have 46: the number must be known before it starts. */
 enum { MAX_ENTRIES = 65536, END_BYTES = 22, LOCATOR_BYTES = 20 };
 
+static status code_of(zip_error_t *problem) {
+    return zip_error_code_zip(problem) == ZIP_ER_MEMORY ? ERR_MEMORY : ERR_FORMAT;
+}
+
 typedef struct {
     zip_t *zip;
     char *prefix; /* "NAME/", or empty */
@@ -62,16 +66,17 @@ static status archive_open(pt_archive *a, reader *r, const source *s, error *e) 
     if (n == 0) return error_set(e, ERR_FORMAT, "zip: no directory at its end (is the file cut off?)");
     if (n > MAX_ENTRIES) return error_set(e, ERR_LIMIT, "zip: %llu entries, more than %d", (unsigned long long)n, MAX_ENTRIES);
     if (!reader_charge(r, (size_t)n * 400, e)) return ERR_LIMIT;
+    status result = OK;
     zip_error_t problem;
     zip_error_init(&problem);
     zip_source_t *bytes = zip_source_buffer_create(s->data, s->size, 0, &problem);
     if (bytes != NULL) a->zip = zip_open_from_source(bytes, ZIP_RDONLY, &problem);
     if (a->zip == NULL) {
         if (bytes != NULL) zip_source_free(bytes);
-        error_set(e, ERR_FORMAT, "zip: %s", zip_error_strerror(&problem));
+        result = error_set(e, code_of(&problem), "zip: %s", zip_error_strerror(&problem));
     }
     zip_error_fini(&problem);
-    return a->zip != NULL ? OK : ERR_FORMAT;
+    return result;
 }
 
 /* Finds the one entry that is "data.pkl", or ends in "/data.pkl". */
@@ -109,7 +114,7 @@ static status entry_size(zip_t *zip, zip_uint64_t index, size_t file_size, zip_s
 /* Reads `size` bytes from `from` on. A whole entry is checked against its checksum. */
 static status entry_read(zip_t *zip, const zip_stat_t *info, uint8_t *out, size_t from, size_t size, error *e) {
     zip_file_t *f = zip_fopen_index(zip, info->index, 0);
-    if (f == NULL) return error_set(e, ERR_FORMAT, "zip: %s: %s", info->name, zip_strerror(zip));
+    if (f == NULL) return error_set(e, code_of(zip_get_error(zip)), "zip: %s: %s", info->name, zip_strerror(zip));
     bool good = true, whole = from == 0 && size == info->size;
     if (from > 0 && info->comp_method == ZIP_CM_STORE) good = zip_fseek(f, (zip_int64_t)from, SEEK_SET) == 0;
     for (size_t skipped = 0; good && info->comp_method != ZIP_CM_STORE && skipped < from;) {
@@ -127,8 +132,8 @@ static status entry_read(zip_t *zip, const zip_stat_t *info, uint8_t *out, size_
     if (good && whole) good = zip_fread(f, &beyond, 1) == 0; /* the end: libzip compares the checksum there */
     status result = OK;
     if (!good) {
-        const char *why = zip_error_strerror(zip_file_get_error(f));
-        result = error_set(e, ERR_FORMAT, "zip: %s: damaged (%s)", info->name, why);
+        zip_error_t *problem = zip_file_get_error(f);
+        result = error_set(e, code_of(problem), "zip: %s: damaged (%s)", info->name, zip_error_strerror(problem));
     }
     zip_fclose(f);
     return result;
