@@ -166,12 +166,13 @@ status tokenizer_set_sentencepiece(tokenizer *t, const sentencepiece_steps *step
         s = charsmap_check(steps->map, steps->n_map, e);
         if (s == OK) s = steps_add(l, STEP_CHARSMAP, steps->map, steps->n_map, NULL, 0, NULL, 0, NULL, e);
     }
-    if (s == OK && steps->squeeze) s = steps_add_kind(l, STEP_SQUEEZE, e);
+    if (s == OK && steps->squeeze) s = steps_add(l, STEP_SQUEEZE, mark, strlen(mark), NULL, 0, NULL, 0, NULL, e);
     if (s == OK && steps->escape) s = steps_add_replace(l, " ", space, e);
     if (s == OK && steps->prefix) s = steps_add(l, STEP_PREPEND, mark, strlen(mark), NULL, 0, NULL, 0, NULL, e);
     if (s == OK && steps->escape) s = decoder_add(t, DECODE_REPLACE, space, " ", e);
     if (s == OK) s = decoder_add(t, DECODE_BYTE_FALLBACK, "", "", e);
     t->n_strip = steps->prefix || steps->squeeze ? 1 : 0;
+    t->strip_each = steps->squeeze;
     t->strip_text[0] = ' ';
     return s;
 }

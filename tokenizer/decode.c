@@ -109,8 +109,10 @@ static size_t apply(token_stream *s, const decode_step *d, piece_kind kind, char
 static size_t strip_start(token_stream *s, char *text, size_t n) {
     const char *what = s->t->strip_text;
     size_t length = strlen(what), start = 0;
+    int left = s->n_strip;
     for (; s->n_strip > 0 && n - start >= length && memcmp(text + start, what, length) == 0; start += length) s->n_strip--;
     memmove(text, text + start, n - start);
+    if (s->t->strip_each) s->n_strip = left;
     if (n > start) s->n_strip = 0;
     return n - start;
 }

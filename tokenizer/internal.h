@@ -72,7 +72,8 @@ struct tokenizer {
     bool join_with_space; /* a space between pieces */
     char strip_text[8];   /* this character is left out at the front of a text, up to n_strip times */
     int n_strip;
-    bool fused; /* while a decoder is read: its later parts see the whole text */
+    bool strip_each; /* ... of every piece, until there is text */
+    bool fused;      /* while a decoder is read: its later parts see the whole text */
 };
 
 /* A tokenizer with nothing in it but its name; NULL: no memory. */

@@ -202,17 +202,18 @@ static status set_kind(tokenizer *t, const model_file *f, error *e) {
 
 /* Log probabilities; a user-defined piece wins over whatever it could be cut into. */
 static status set_unigram(tokenizer *t, const model_file *f, error *e) {
-    double *scores = malloc((t->vocab.n_ids + 1) * sizeof *scores), best = 0;
+    double *scores = malloc((t->vocab.n_ids + 1) * sizeof *scores);
+    float best = 0;
     bool any = false;
     if (scores == NULL) return error_set(e, ERR_MEMORY, "no memory for %zu scores", t->vocab.n_ids);
     for (size_t i = 0; i < t->vocab.n_ids; i++) {
         if (t->vocab.kind[i] != PIECE_NORMAL) continue;
-        if (!any || (double)f->scores[i] > best) best = (double)f->scores[i];
+        if (!any || f->scores[i] > best) best = f->scores[i];
         any = true;
     }
     for (size_t i = 0; i < t->vocab.n_ids; i++) {
         bool user = t->vocab.kind[i] == PIECE_USER;
-        scores[i] = user ? (double)t->vocab.length[i] * best - 0.1 : (double)f->scores[i];
+        scores[i] = user ? (double)((float)t->vocab.length[i] * best) - 0.1 : (double)f->scores[i];
     }
     return tokenizer_set_unigram(t, scores, true, e);
 }

@@ -71,8 +71,17 @@ static bool strip(const step *st, const char *text, size_t n, byte_buffer *out) 
     return buffer_append(out, text + start, end - start);
 }
 
-static bool squeeze(const char *text, size_t n, byte_buffer *out) {
-    while (n > 0 && text[n - 1] == ' ') n--;
+/* At the end, what spaces will be written as (a) goes, too. */
+static bool squeeze(const step *st, const char *text, size_t n, byte_buffer *out) {
+    for (;;) {
+        if (n > 0 && text[n - 1] == ' ') {
+            n--;
+        } else if (st->n_a > 0 && n >= st->n_a && memcmp(text + n - st->n_a, st->a, st->n_a) == 0) {
+            n -= st->n_a;
+        } else {
+            break;
+        }
+    }
     bool after_space = true;
     for (size_t i = 0; i < n; i++) {
         bool space = text[i] == ' ';
@@ -142,7 +151,7 @@ status step_rewrite(const step *st, pieces *p, const char *text, size_t n, bool 
         room = strip(st, text, n, out);
         break;
     case STEP_SQUEEZE:
-        room = squeeze(text, n, out);
+        room = squeeze(st, text, n, out);
         break;
     case STEP_BYTE_CHARS:
         room = byte_chars(text, n, out);

@@ -2,12 +2,10 @@
 
 #include "tokenizer/utf8.h"
 
-static double sum(const unigram *u, double a, double b) {
-    return u->single_precision ? (double)((float)a + (float)b) : a + b;
-}
-
-static void offer(unigram_node *to, double score, size_t start, int id) {
-    if (to->id == -2 || score > to->score) *to = (unigram_node){score, start, id};
+/* SentencePiece keeps the best sums in fp32 and compares them with new ones in double precision: so do ties come out. */
+static void offer(const unigram *u, unigram_node *to, double score, size_t start, int id) {
+    if (to->id != -2 && score <= to->score) return;
+    *to = (unigram_node){u->single_precision ? (double)(float)score : score, start, id};
 }
 
 void unigram_search(const unigram *u, const char *text, size_t n, unigram_node *nodes) {
@@ -22,8 +20,8 @@ void unigram_search(const unigram *u, const char *text, size_t n, unigram_node *
             int id = u->pieces.value[node];
             if (id < 0) continue;
             if (j + 1 - i == length) has_single = true;
-            offer(&nodes[j + 1], sum(u, nodes[i].score, u->scores[id]), i, id);
+            offer(u, &nodes[j + 1], nodes[i].score + u->scores[id], i, id);
         }
-        if (!has_single) offer(&nodes[i + length], sum(u, nodes[i].score, u->unknown), i, -1);
+        if (!has_single) offer(u, &nodes[i + length], nodes[i].score + u->unknown, i, -1);
     }
 }
