@@ -5,7 +5,8 @@
 #include "tools/commands.h"
 #include "tools/options.h"
 #include "tools/show.h"
-#include "weights/checkpoint.h"
+#include "tools/layout_template.h"
+#include "weights/model.h"
 
 static json_t *shape_of(const tensor *t) {
     json_t *shape = json_array();
@@ -65,6 +66,30 @@ static void print_tensors(const json_t *tensors) {
     }
 }
 
+static void print_lines(const char *title, const json_t *lines) {
+    size_t i;
+    json_t *line;
+    if (json_array_size(lines) == 0) return;
+    printf("\n%s\n", title);
+    json_array_foreach(lines, i, line) printf("  - %s\n", json_string_value(line));
+}
+
+/* {"layout", "config", "parameters", "assumptions"}, or {"not_recognised": why} */
+static void print_model(const json_t *found) {
+    char n[32];
+    const char *why = json_string_value(json_object_get(found, "not_recognised")), *key;
+    json_t *counts = json_object_get(found, "parameters"), *count;
+    if (why != NULL) {
+        printf("\nas a model: not recognised\n  %s\n", why);
+        return;
+    }
+    printf("\nmodel (layout %s)\n", json_string_value(json_object_get(found, "layout")));
+    show_flat(stdout, "", json_object_get(found, "config"));
+    printf("\nparameters\n");
+    json_object_foreach(counts, key, count) printf("  %-12s %15s\n", key, grouped(n, json_integer_value(count)));
+    print_lines("assumed, because the file does not say", json_object_get(found, "assumptions"));
+}
+
 static int print_report(const json_t *report) {
     char a[32], b[32], c[32];
     json_t *meta = json_object_get(report, "metadata");
@@ -77,6 +102,7 @@ static int print_report(const json_t *report) {
         printf("\nmetadata\n");
         show_flat(stdout, "", meta);
     }
+    if (json_object_get(report, "model") != NULL) print_model(json_object_get(report, "model"));
     if (json_array_size(json_object_get(report, "tensors")) > 0) {
         printf("\ntensors\n");
         print_tensors(json_object_get(report, "tensors"));
@@ -86,30 +112,72 @@ static int print_report(const json_t *report) {
     return 1;
 }
 
+static json_t *counts_report(const model_config *c) {
+    param_counts p = config_params(c);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)p.total, "matrices", (json_int_t)p.matrices,
+                     "biases", (json_int_t)p.biases, "norms", (json_int_t)p.norms, "embedding", (json_int_t)p.embedding,
+                     "positions", (json_int_t)p.positions);
+}
+
+/* What the container is as a model. That it is none is no failure, unless the caller said how to read it. */
+static status add_model_report(json_t *report, checkpoint *c, const model_options *o, error *e) {
+    model_description d;
+    status s = model_describe(&d, c, o, e);
+    json_t *found;
+    if (s != OK && (o->layout_file != NULL || o->config_file != NULL)) return s;
+    if (s != OK) {
+        found = json_pack("{s:o?}", "not_recognised", show_text(e->message, strlen(e->message)));
+    } else {
+        found = json_pack("{s:s, s:o?, s:o?, s:O}", "layout", d.layout, "config", config_to_object(&d.config), "parameters",
+                          counts_report(&d.config), "assumptions", d.assumptions);
+        model_description_free(&d);
+    }
+    return json_object_set_new(report, "model", found) == 0 ? OK : error_set(e, ERR_MEMORY, "%s: no memory", c->path);
+}
+
 int cmd_inspect(int argc, char **argv) {
-    bool json = false;
-    const char *model = NULL;
+    bool json = false, template = false;
+    const char *file = NULL;
+    model_options o;
+    model_options_init(&o);
     const option table[] = {
-        {"model", 'm', OPTION_TEXT, &model, "FILE", "the checkpoint: a file, or a Hugging Face folder", 0, 0},
+        {"model", 'm', OPTION_TEXT, &file, "FILE", "the checkpoint: a file, or a Hugging Face folder", 0, 0},
+        {"layout", 0, OPTION_TEXT, &o.layout_file, "FILE",
+         "how the tensors are to be read: a layout file, or a built-in one's name", 0, 0},
+        {"config", 0, OPTION_TEXT, &o.config_file, "FILE", "JSON with what the file does not say", 0, 0},
+        {"heads", 0, OPTION_INT, &o.n_heads, "N", "query heads, where the file does not say", 1, 1 << 20},
+        {"layout-template", 0, OPTION_FLAG, &template, NULL,
+         "print a first draft of a layout file, made from the names of the tensors", 0, 0},
         OPTION_JSON(&json),
     };
-    const command help = {
-        "inspect",
-        "FILE [options]",
-        "Lists what a checkpoint holds: its kind, its metadata (long lists shortened), every tensor with its shape, type "
-        "and bytes, and the totals. Opens PyTorch, safetensors, GGUF, llama2.c and JSON files, pickles without tensors, and "
-        "Hugging Face folders; the kind is found from the content.",
-        "tally inspect models/level21.pt",
-        table,
-        sizeof table / sizeof *table};
+    const command help = {"inspect",
+                          "FILE [options]",
+                          "Lists what a checkpoint holds: its kind, its metadata (long lists shortened), the model that Tally "
+                          "takes it for and what "
+                          "it had to assume, every tensor with its shape, type and bytes, and the totals. Opens PyTorch, "
+                          "safetensors, GGUF, llama2.c and JSON files, pickles without tensors, and "
+                          "Hugging Face folders; the kind is found from the content.",
+                          "tally inspect models/level21.pt",
+                          table,
+                          sizeof table / sizeof *table};
     arguments args = {0};
     int rc = options_parse(&help, argc, argv, &args);
     if (rc >= 0) return rc;
-    if (args.n + (model != NULL) != 1) return tool_usage("inspect: give one checkpoint (tally inspect --help)");
+    if (args.n + (file != NULL) != 1) return tool_usage("inspect: give one checkpoint (tally inspect --help)");
     error e = {0};
     checkpoint *c;
-    if (checkpoint_open(&c, model != NULL ? model : args.items[0], &e) != OK) return tool_fail(&e);
+    if (checkpoint_open(&c, file != NULL ? file : args.items[0], &e) != OK) return tool_fail(&e);
+    if (template) {
+        rc = layout_template(c, &o);
+        checkpoint_close(c);
+        return rc;
+    }
     json_t *report = container_report(c);
+    if (c->n_tensors > 0 && add_model_report(report, c, &o, &e) != OK) {
+        json_decref(report);
+        checkpoint_close(c);
+        return tool_fail(&e);
+    }
     rc = json ? show_json(report) : print_report(report);
     json_decref(report);
     checkpoint_close(c);

@@ -120,6 +120,9 @@ param_counts config_params(const model_config *c);
 status config_from_json(model_config *c, const char *text, error *e);
 /* The same from an object in memory (a layout's findings). */
 status config_from_object(model_config *c, json_t *fields, error *e);
+/* The way back: every field that differs from config_init's, and the dimensions; config_from_object gives the same configuration. NULL: no
+ * memory. */
+json_t *config_to_object(const model_config *c);
 /* Is it one of these keys (comments apart)? */
 bool config_has_field(const char *key);
 

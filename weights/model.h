@@ -71,6 +71,18 @@ status model_load(model **out, const char *path, const model_options *o, checkpo
  * shape checked, none is read. */
 status model_config_load(model_config *out, dtype *weights, const char *path, const model_options *o, error *e);
 
+/* What model_load would make of an open checkpoint, without reading its weights. */
+typedef struct {
+    model_config config;
+    char layout[48];
+    dtype weights;       /* the type of the layers' first matrix in the file */
+    json_t *recognised;  /* the layout itself, merged and in full (docs/layouts.md) */
+    json_t *assumptions; /* array of strings */
+} model_description;
+
+status model_describe(model_description *out, checkpoint *c, const model_options *o, error *e);
+void model_description_free(model_description *d);
+
 /* A model with seeded random weights (normal, sd 0.02 scaled so that activations stay near 1; gains near 1, small biases), every tensor the
  * configuration asks for; the same seed gives the same values whatever the storage type (before rounding), threads or machine. */
 status model_random(model **out, const model_config *c, uint64_t seed, const model_options *o, error *e);
