@@ -56,19 +56,25 @@ void bpe_work_free(bpe_work *w) {
     *w = (bpe_work){0};
 }
 
+/* The heap has four children a node: half as many levels as with two, and the four lie together in memory. */
+#define FANOUT 4
+
 static void sift_down(candidate *heap, size_t n, size_t i) {
     candidate moving = heap[i];
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && heap[child + 1].order < heap[child].order) child++;
-        if (heap[child].order >= moving.order) break;
-        heap[i] = heap[child];
+    for (size_t first; (first = FANOUT * i + 1) < n;) {
+        size_t last = first + FANOUT < n ? first + FANOUT : n, best = first;
+        for (size_t child = first + 1; child < last; child++)
+            if (heap[child].order < heap[best].order) best = child;
+        if (heap[best].order >= moving.order) break;
+        heap[i] = heap[best];
+        i = best;
     }
     heap[i] = moving;
 }
 
 static void sift_up(candidate *heap, size_t i) {
     candidate moving = heap[i];
-    for (; i > 0 && heap[(i - 1) / 2].order > moving.order; i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    for (; i > 0 && heap[(i - 1) / FANOUT].order > moving.order; i = (i - 1) / FANOUT) heap[i] = heap[(i - 1) / FANOUT];
     heap[i] = moving;
 }
 
@@ -110,7 +116,7 @@ bool bpe_join(bpe_work *w, bpe_pair pair, const void *context) {
     w->n_heap = 0;
     for (size_t i = 0; i + 1 < w->n_symbols; i++)
         if (!propose(w, (int32_t)i, pair, context)) return false;
-    for (size_t i = w->n_heap / 2; i-- > 0;) sift_down(w->heap, w->n_heap, i);
+    for (size_t i = (w->n_heap + FANOUT - 2) / FANOUT; i-- > 0;) sift_down(w->heap, w->n_heap, i);
     while (w->n_heap > 0) {
         candidate c = pop(w);
         if (!still_there(w, &c)) continue;

@@ -62,6 +62,10 @@ struct tokenizer {
     bool fuse_unknown;  /* unknown characters in a row are one unknown token */
     int byte_id[256];   /* the piece "<0x..>" of a byte, or -1 */
 
+    /* BPE: bit h is set where two characters with hash h stand next to each other in a piece. No other two are ever joined: the
+     * text is cut between them first, which changes nothing but the time. NULL: not known. */
+    uint64_t *neighbours;
+
     int bos, pad, unk;      /* -1: none */
     id_list ends;           /* where generation ends; the first is "the" eos */
     id_list prefix, suffix; /* what TOKENIZE_ADD_SPECIAL puts around a text */
@@ -88,6 +92,10 @@ status tokenizer_add_added(tokenizer *t, added_token token, const char *text, si
 void tokenizer_find_bytes(tokenizer *t, bool *all);
 /* ends += id, unless id is -1 or there already; ERR_FORMAT where it is not in the vocabulary. */
 status tokenizer_set_ids(tokenizer *t, int bos, int eos, int unk, int pad, error *e);
+/* BPE: what neighbours is, once all pieces are there. */
+status tokenizer_find_neighbours(tokenizer *t, error *e);
+/* The length of the longest text that may be joined by itself, from the front of text on. */
+size_t model_joinable(const tokenizer *t, const char *text, size_t n);
 /* More ends: special tokens by the names that chat models end their turns with. */
 status tokenizer_guess_ends(tokenizer *t, error *e);
 

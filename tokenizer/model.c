@@ -112,17 +112,28 @@ static bool ranked_pair(const void *context, const symbol *left, const symbol *r
     return true;
 }
 
-static status encode_bpe(const tokenizer *t, bpe_work *w, const char *text, size_t n, id_list *ids, error *e) {
-    int whole = t->ignore_merges ? find_piece(t, text, n) : -1;
-    if (whole >= 0) return give(ids, whole, e);
+/* What is joined by itself. *after_unknown: was the character before it unknown, too? */
+static status encode_bpe_part(const tokenizer *t, bpe_work *w, const char *text, size_t n, bool *after_unknown, id_list *ids,
+                              error *e) {
     status s = add_symbols(t, w, text, n, e);
     if (s != OK) return s;
     if (!bpe_join(w, ranked_pair, t)) return no_memory(e);
-    bool after_unknown = false;
     for (int32_t i = 0; i >= 0 && s == OK; i = w->symbols[i].next) {
-        bool unknown = w->symbols[i].id == SYMBOL_UNKNOWN, fused = unknown && after_unknown && t->fuse_unknown;
+        bool unknown = w->symbols[i].id == SYMBOL_UNKNOWN, fused = unknown && *after_unknown && t->fuse_unknown;
         if (!fused) s = give(ids, unknown ? t->unk : w->symbols[i].id, e);
-        after_unknown = unknown;
+        *after_unknown = unknown;
+    }
+    return s;
+}
+
+static status encode_bpe(const tokenizer *t, bpe_work *w, const char *text, size_t n, id_list *ids, error *e) {
+    bool after_unknown = false;
+    int whole = t->ignore_merges ? find_piece(t, text, n) : -1;
+    if (whole >= 0) return give(ids, whole, e);
+    status s = OK;
+    for (size_t i = 0, part; s == OK && i < n; i += part) {
+        part = model_joinable(t, text + i, n - i);
+        s = encode_bpe_part(t, w, text + i, part, &after_unknown, ids, e);
     }
     return s;
 }
@@ -155,7 +166,8 @@ static size_t user_piece(const tokenizer *t, const char *text, size_t n, int *id
     return found;
 }
 
-static status encode_scored(const tokenizer *t, bpe_work *w, const char *text, size_t n, id_list *ids, error *e) {
+static status encode_scored_part(const tokenizer *t, bpe_work *w, const char *text, size_t n, bool *after_unknown, id_list *ids,
+                                 error *e) {
     w->n_symbols = 0;
     for (size_t i = 0, length; i < n; i += length) {
         int id = -1;
@@ -170,15 +182,24 @@ static status encode_scored(const tokenizer *t, bpe_work *w, const char *text, s
     scored_context c = {t, text};
     if (!bpe_join(w, scored_pair, &c)) return no_memory(e);
     status s = OK;
-    bool after_unknown = false;
     for (int32_t i = 0; i >= 0 && s == OK; i = w->symbols[i].next) {
         const symbol *at = &w->symbols[i];
         if (at->id < 0) {
-            s = give_fallback(t, text + at->start, at->length, &after_unknown, ids, e);
+            s = give_fallback(t, text + at->start, at->length, after_unknown, ids, e);
         } else {
             s = give(ids, at->id, e);
-            after_unknown = false;
+            *after_unknown = false;
         }
+    }
+    return s;
+}
+
+static status encode_scored(const tokenizer *t, bpe_work *w, const char *text, size_t n, id_list *ids, error *e) {
+    bool after_unknown = false;
+    status s = OK;
+    for (size_t i = 0, part; s == OK && i < n; i += part) {
+        part = model_joinable(t, text + i, n - i);
+        s = encode_scored_part(t, w, text + i, part, &after_unknown, ids, e);
     }
     return s;
 }

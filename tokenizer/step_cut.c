@@ -84,10 +84,10 @@ static bool take(cutter *c, size_t start, size_t end, bool match) {
     return true;
 }
 
-/* The matches in one valid run of text, from byte base of the whole on. *last: the end of what was taken. */
-static status cut_run(cutter *c, size_t base, size_t n, size_t *last, error *e) {
+/* The matches in a valid run of text, from byte base of the whole on. */
+static status cut_run(cutter *c, size_t base, size_t n, error *e) {
     const char *text = c->p->text.data + base;
-    size_t from = 0, start, end, last_match = SIZE_MAX;
+    size_t from = 0, done = 0, start, end, last_match = SIZE_MAX;
     bool found;
     while (from <= n) {
         status s = regex_find(c->st->re, c->p->m, text, n, from, &found, &start, &end, e);
@@ -100,28 +100,25 @@ static status cut_run(cutter *c, size_t base, size_t n, size_t *last, error *e) 
             continue;
         }
         /* An empty match cuts, although it is no part itself. */
-        if (!take(c, *last, base + start, false)) return no_memory(e);
+        if (!take(c, base + done, base + start, false)) return no_memory(e);
         if (start == end && c->st->way == CUT_ISOLATED && !flush(c)) return no_memory(e);
         if (!take(c, base + start, base + end, true)) return no_memory(e);
-        *last = base + end;
-        from = last_match = end;
+        done = from = last_match = end;
     }
-    return OK;
+    return take(c, base + done, base + n, false) ? OK : no_memory(e);
 }
 
+/* Bytes that are no valid UTF-8 are spans of their own, whatever becomes of matches and of the rest. */
 static status cut_pattern(const step *st, pieces *p, span s, error *e) {
-    cutter c = {.st = st, .p = p, .start = s.start, .end = s.start};
-    size_t last = s.start, i = s.start;
-    while (i < s.end) {
+    for (size_t i = s.start; i < s.end;) {
+        cutter c = {.st = st, .p = p, .start = i, .end = i};
         size_t valid = utf8_valid(p->text.data + i, s.end - i);
-        if (valid > 0) {
-            status done = cut_run(&c, i, valid, &last, e);
-            if (done != OK) return done;
-        }
-        i += valid;
+        status done = valid > 0 ? cut_run(&c, i, valid, e) : OK;
+        if (done != OK) return done;
+        size_t invalid = i += valid;
         while (i < s.end && utf8_valid(p->text.data + i, s.end - i < 4 ? s.end - i : 4) == 0) i++;
+        if (!flush(&c) || !pieces_push(p, invalid, i)) return no_memory(e);
     }
-    if (!take(&c, last, s.end, false) || !flush(&c)) return no_memory(e);
     return OK;
 }
 

@@ -30,6 +30,7 @@ void tokenizer_free(tokenizer *t) {
     free(t->word_prefix);
     free(t->word_suffix);
     free(t->ranks);
+    free(t->neighbours);
     trie_free(&t->user_pieces);
     trie_free(&t->unigram.pieces);
     free(t->scores);
@@ -43,6 +44,8 @@ void tokenizer_free(tokenizer *t) {
 
 status tokenizer_finish(tokenizer **out, tokenizer *t, status s, error *e) {
     *out = NULL;
+    bool joins = t->model == MODEL_BPE || t->model == MODEL_SCORED_BPE;
+    if (s == OK && joins && t->word_prefix == NULL && t->word_suffix == NULL) s = tokenizer_find_neighbours(t, e);
     if (s == OK) {
         *out = t;
         return OK;
