@@ -44,6 +44,8 @@ static void report_attention(report *r, const question *q, const work *w) {
 /* Sums, the lesson's simple formula beside them, and where attention overtakes the matrix products. */
 static void report_sums(report *r, const question *q, const work *w) {
     uint64_t lesson = 4 * (uint64_t)q->config.d_model * w->terms.n[TERM_KEYS_ATTENDED];
+    report_exact(r, "flops_matmul", "matrix products", w->matmul, UNIT_FLOPS);
+    report_exact(r, "flops_attention", "attention", w->attention, UNIT_FLOPS);
     result *a =
         report_exact(r, "flops_matmul_attention", "matrix products and attention", w->matmul + w->attention, UNIT_FLOPS);
     result_formula(a, "matmul + attention", "%s + %s", N(w->matmul), N(w->attention));
@@ -107,6 +109,11 @@ static void report_step_work(report *r, const question *q, const work *w) {
     a = report_exact(r, "step_weight_bytes", "bytes of weights, once for all users", w->weights, UNIT_BYTES);
     if (!q->has_config && q->resident == 0)
         result_formula(a, "parameters × bytes", "%s × %s", R(q->params), R(q->weight_bytes));
+    if (q->has_config) {
+        const uint64_t *n = w->terms.n;
+        a = report_exact(r, "step_weight_side_bytes", "with the rows of the embedding and position tables",
+                         w->weights + n[TERM_BYTES_EMBEDDING] + n[TERM_BYTES_POSITION], UNIT_BYTES);
+    }
     a = report_exact(r, "step_cache_bytes", q->has_config ? "bytes of rows, K and V, page tables, logits" : "bytes of caches",
                      w->rest, UNIT_BYTES);
     if (!q->has_config && w->rest > 0) {
@@ -166,6 +173,8 @@ status cost_report_prefill(report *r, const question *q, error *e) {
     status s = estimate_prefill(&w, q, e);
     if (s != OK) return s;
     report_heading(r, "Prefill of %s tokens", N(q->prompt));
+    report_exact(r, "prefill_matmul", "FLOPs of matrix products", w.matmul, UNIT_FLOPS);
+    if (w.attention != 0) report_exact(r, "prefill_attention", "FLOPs of attention", w.attention, UNIT_FLOPS);
     result *a = report_exact(r, "prefill_flops", "FLOPs of matrix products and attention", w.matmul + w.attention, UNIT_FLOPS);
     if (!q->has_config && q->attention == ATTENTION_NONE) {
         result_formula(a, "2 × parameters × tokens", "2 × %s × %s", R(q->params), N(q->prompt));

@@ -101,12 +101,9 @@ static status load_shape(cost_request *r, error *e) {
         s = load_model(r, e);
     } else if (r->preset != NULL) {
         s = preset_load(&q->config, r->preset, e);
-    } else if (r->shape[0] == '{') {
-        s = config_from_json(&q->config, r->shape, e);
-        if (s != OK) error_prefix(e, "--shape");
-        from = "shape";
     } else {
         s = shape_load(&q->config, r->shape, e);
+        if (r->shape[0] == '{') from = "shape";
     }
     q->has_config = s == OK;
     snprintf(q->name, sizeof q->name, "%s", from);

@@ -87,8 +87,7 @@ const result *report_find(const report *r, const char *key) {
     return NULL;
 }
 
-/* "524,288 bytes = 512 KiB per token": the exact value first, the rounded one only where it says something else. */
-static void print_value(const result *a, byte_units units, FILE *out) {
+void result_print_value(const result *a, byte_units units, FILE *out) {
     quantity_text rounded = format_rounded(a->x, a->unit, units);
     if (isinf(a->x)) {
         fputs("never", out);
@@ -118,7 +117,7 @@ static void print_result(const result *a, byte_units units, FILE *out) {
         fprintf(out, "  = ");
         if (a->numbers[0] != '\0') fprintf(out, "%s = ", a->numbers);
     }
-    print_value(a, units, out);
+    result_print_value(a, units, out);
     fputc('\n', out);
     if (a->note[0] != '\0') fprintf(out, "    (%s)\n", a->note);
 }

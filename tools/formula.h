@@ -51,6 +51,9 @@ void result_note(result *a, const char *format, ...) __attribute__((format(print
 /* NULL where there is none. */
 const result *report_find(const report *r, const char *key);
 
+/* "524,288 bytes = 512 KiB per token": the exact value first, the rounded one only where it says something else. */
+void result_print_value(const result *a, byte_units units, FILE *out);
+
 void report_print(const report *r, FILE *out);
 /* {key: {"title", "formula", "numbers", "value", "unit", "rounded", "note"}}; new reference, NULL when memory ran out. */
 json_t *report_json(const report *r);

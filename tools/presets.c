@@ -47,6 +47,7 @@ static status read_text(const char *path, char **out, error *e) {
 status shape_load(model_config *c, const char *path, error *e) {
     char *text;
     memset(c, 0, sizeof *c);
+    if (path[0] == '{') return config_from_json(c, path, e) == OK ? OK : error_prefix(e, "--shape");
     status s = read_text(path, &text, e);
     if (s != OK) return s;
     s = config_from_json(c, text, e);
