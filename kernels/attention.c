@@ -142,19 +142,26 @@ static void range_walk(const head_job *j, int range, float *o) {
     }
 }
 
+/* score = cap(scale q.k) + slope (key - query): a soft cap is of q.k alone, and does not squeeze the bias. */
+static void add_alibi(const head_job *j, float *scores, int row, int from, int n) {
+    const attention_shape *s = j->s;
+    int pos = j->task->pos[row / j->group];
+    float slope = s->alibi_slopes[j->kv_head * j->group + row % j->group], cap = s->softcap;
+    for (int i = 0; i < n; i++) {
+        float x = scores[i] * s->scale;
+        if (cap != 0.0f) x = cap * tanhf(x / cap);
+        scores[i] = x + slope * (float)(from + i - pos);
+    }
+    meter_post(&j->w->meter, TERM_FLOPS_POSITION, 2 * (uint64_t)n);
+}
+
 static void row_softmax(const head_job *j, int row, int from, int to, int begin, partial p) {
     const attention_shape *s = j->s;
     float *scores = j->scores + (size_t)row * (size_t)s->key_split + (from - begin);
     int n = to - from;
-    float scale = s->scale;
-    if (s->alibi_slopes != NULL) {
-        int pos = j->task->pos[row / j->group];
-        float slope = s->alibi_slopes[j->kv_head * j->group + row % j->group];
-        for (int i = 0; i < n; i++) scores[i] = scores[i] * scale + slope * (float)(from + i - pos);
-        scale = 1.0f;
-        meter_post(&j->w->meter, TERM_FLOPS_POSITION, 2 * (uint64_t)n);
-    }
-    j->w->kernels->softmax(scores, n, scale, s->softcap, &p.max[row], &p.sum[row]);
+    bool alibi = s->alibi_slopes != NULL;
+    if (alibi) add_alibi(j, scores, row, from, n);
+    j->w->kernels->softmax(scores, n, alibi ? 1.0f : s->scale, alibi ? 0.0f : s->softcap, &p.max[row], &p.sum[row]);
     meter_post(&j->w->meter, TERM_FLOPS_SOFTMAX, (uint64_t)n * (s->softcap != 0.0f ? 9 : 6));
 }
 

@@ -31,7 +31,7 @@ typedef struct {
     int n_heads, n_kv_heads, head_dim;
     float scale, softcap;      /* softcap 0: none */
     int window;                /* keys p-window+1 ... p; 0: all up to p */
-    const float *alibi_slopes; /* [n_heads], added to the score times the key's position minus the query's; or NULL */
+    const float *alibi_slopes; /* [n_heads], times the key's position minus the query's, added to the capped score; or NULL */
     int key_split;
 } attention_shape;
 
