@@ -79,6 +79,8 @@ static void bad_shapes_are_refused_by_name(void **state) {
         {", \"norm\": 1", "norm"},
         {", \"norm\": \"rms \"", "norm"},
         {", \"norm_bias\": true", "norm_bias"},
+        {", \"parallel_residual\": true, \"attn_residual_norm\": true", "attn_residual_norm"},
+        {", \"parallel_residual\": true, \"attn_pre_norm\": false, \"ffn_pre_norm\": false", "attn_pre_norm"},
         {", \"norm_eps\": -1", "norm_eps"},
         {", \"gated\": 1", "gated"},
         {", \"attn_scale\": 0", "attn_scale"},

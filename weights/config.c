@@ -135,6 +135,19 @@ static status check_positions(const model_config *c, error *e) {
     return s == OK ? check_rope_scaling(c, e) : s;
 }
 
+/* Both halves of a parallel block read its input, and are added to it together. */
+static status check_parallel(const model_config *c, error *e) {
+    if (!c->parallel_residual) return OK;
+    if (c->attn_residual_norm) {
+        return error_set(e, ERR_MISMATCH,
+                         "attn_residual_norm is set, but a parallel block has no stream between its halves (attn_post_norm, or "
+                         "ffn_residual_norm)");
+    }
+    if (!c->attn_pre_norm && !c->ffn_pre_norm)
+        return error_set(e, ERR_MISMATCH, "a parallel block without a norm before it (set attn_pre_norm)");
+    return OK;
+}
+
 status config_check(const model_config *c, error *e) {
     status s = check_dims(c, e);
     if (s == OK) s = check_enums(c, e);
@@ -150,7 +163,7 @@ status config_check(const model_config *c, error *e) {
             return error_set(e, ERR_MISMATCH, "layer %d is windowed, but window is 0 (give its width)", il);
         }
     }
-    return OK;
+    return check_parallel(c, e);
 }
 
 /* 1 for each norm of d_model elements. */
