@@ -8,6 +8,7 @@
 #include "tools/commands.h"
 #include "tools/ledger.h"
 #include "tools/quantity.h"
+#include "tools/roofs.h"
 #include "tools/session.h"
 
 typedef struct {
@@ -69,7 +70,14 @@ static status check_run(session *s, ledger *l, const check_options *o, const int
     return st == OK ? OK : error_prefix(e, s->name);
 }
 
-static void check_print(const session *s, const ledger *l, const check_options *o) {
+static roof_setting setting_of(const session *s, const check_options *o) {
+    return (roof_setting){.isa = engine_isa(s->engine),
+                          .n_threads = engine_last_report(s->engine)->n_workers,
+                          .int8_products = engine_storage(s->engine)->layers[0][MATRIX_Q].type == DTYPE_Q8_0 &&
+                                           o->session.activations == 0 && o->session.matmul == 0};
+}
+
+static void check_print(const session *s, const ledger *l, const machine *m, const check_options *o) {
     static const dtype kv_types[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0};
     const weight_storage *w = engine_storage(s->engine);
     printf("%s: %s weights of %s, %s cache, %s kernels\n\n", s->name, format_exact(config_params(&s->model->config).total).text,
@@ -82,8 +90,25 @@ static void check_print(const session *s, const ledger *l, const check_options *
         putchar('\n');
         ledger_print_phase(&sum, o->all, stdout);
         ledger_print_lesson(&sum, l, w, kv_types[o->session.kv_type], stdout);
+        roof_setting on = setting_of(s, o);
+        roofs r;
+        if (m != NULL && roofs_compute(&r, &sum, m, &on)) roofs_print(&r, &sum, stdout);
     }
+    if (m == NULL) puts("\nno roofs: this machine's limits have not been measured (run tally machine once)");
     printf("\n%s\n", ledger_agrees(l) ? "counted = predicted in every term of every step" : "counted DIFFERS from predicted");
+}
+
+/* "roofs": {"prefill": {...}, "decode": {...}}, where the machine has been measured. */
+static void add_roofs(json_t *j, const session *s, const ledger *l, const machine *m, const check_options *o) {
+    static const char *const names[N_PHASES] = {"prefill", "decode"};
+    json_t *all = json_object();
+    for (int p = 0; p < N_PHASES && m != NULL; p++) {
+        ledger_entry sum = ledger_sum(l, (phase)p);
+        roof_setting on = setting_of(s, o);
+        roofs r;
+        if (roofs_compute(&r, &sum, m, &on)) json_object_set_new(all, names[p], roofs_json(&r));
+    }
+    json_object_set_new(j, "roofs", all);
 }
 
 static int check_main(check_options *o) {
@@ -101,14 +126,17 @@ static int check_main(check_options *o) {
     if (st == OK && n > (size_t)INT_MAX) st = error_set(&e, ERR_LIMIT, "the prompt is longer than any context");
     if (st == OK) st = check_run(&s, &l, o, ids, (int)n, &e);
     bool agrees = st == OK && ledger_agrees(&l);
+    machine measured;
+    const machine *limits = machine_cached(&measured, NULL) == OK ? &measured : NULL;
     if (st == OK && o->json) {
         json_t *j = ledger_json(&l);
         json_object_set_new(j, "model", json_string(s.name));
+        add_roofs(j, &s, &l, limits, o);
         json_dumpf(j, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
         putchar('\n');
         json_decref(j);
     } else if (st == OK) {
-        check_print(&s, &l, o);
+        check_print(&s, &l, limits, o);
     }
     free(ids);
     ledger_free(&l);
