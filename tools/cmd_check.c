@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/sample.h"
+#include "tools/check_sweep.h"
 #include "tools/commands.h"
 #include "tools/ledger.h"
 #include "tools/quantity.h"
@@ -15,7 +16,8 @@ typedef struct {
     session_options session;
     const char *prompt, *ids;
     int prompt_tokens, n_steps, batch;
-    bool json, all;
+    const char *sweep, *plot;
+    bool json, all, csv;
 } check_options;
 
 /* Prompt: as given; the model's sample; or so many seeded ids. */
@@ -111,6 +113,30 @@ static void add_roofs(json_t *j, const session *s, const ledger *l, const machin
     json_object_set_new(j, "roofs", all);
 }
 
+static int sweep_main(const check_options *o) {
+    error e = {0};
+    session s;
+    machine measured;
+    bool agrees;
+    check_sweep c = {.text = o->sweep,
+                     .n_steps = o->n_steps,
+                     .batch = o->batch,
+                     .plot = o->plot,
+                     .json = o->json,
+                     .csv = o->csv,
+                     .context = o->prompt_tokens > 0 ? o->prompt_tokens : 1};
+    const machine *limits = machine_cached(&measured, NULL) == OK ? &measured : NULL;
+    if (limits == NULL)
+        fprintf(stderr,
+                "tally: no prediction of times: this machine's limits have not been measured (run tally machine once)\n");
+    status st = session_open_model(&s, &o->session, &e);
+    if (st != OK) return tool_fail(&e);
+    st = check_sweep_run(&s, &o->session, &c, limits, &agrees, &e);
+    session_close(&s);
+    if (st != OK) return tool_fail(&e);
+    return agrees ? 0 : 1;
+}
+
 static int check_main(check_options *o) {
     error e = {0};
     session s;
@@ -148,7 +174,7 @@ static int check_main(check_options *o) {
 int cmd_check(int argc, char **argv) {
     check_options o = {.n_steps = 8, .batch = 1};
     session_options_init(&o.session);
-    option rows[SESSION_ROWS + 10];
+    option rows[SESSION_ROWS + 12];
     size_t n = session_option_rows(&o.session, rows);
     const option mine[] = {
         {"prompt", 'p', OPTION_TEXT, &o.prompt, "TEXT", "the prompt (the model's sample, or 32 seeded ids)", 0, 0},
@@ -157,6 +183,10 @@ int cmd_check(int argc, char **argv) {
         {"steps", 0, OPTION_INT, &o.n_steps, "N", "decode steps (8)", 0, INT_MAX},
         {"batch", 0, OPTION_INT, &o.batch, "B", "sequences decoded together (1)", 1, 65536},
         {"all", 0, OPTION_FLAG, &o.all, NULL, "terms that are 0 too", 0, 0},
+        {"sweep", 0, OPTION_TEXT, &o.sweep, "batch=1:64", "measure decode over batch or context (after --prompt-tokens, 1)", 0,
+         0},
+        {"csv", 0, OPTION_FLAG, &o.csv, NULL, "the sweep as comma-separated values", 0, 0},
+        {"plot", 0, OPTION_TEXT, &o.plot, "FILE.svg", "the sweep as a picture (svg or png; needs gnuplot)", 0, 0},
         OPTION_JSON(&o.json),
     };
     memcpy(rows + n, mine, sizeof mine);
@@ -169,5 +199,6 @@ int cmd_check(int argc, char **argv) {
         rows,
         n + sizeof mine / sizeof *mine};
     int rc = options_parse(&help, argc, argv, NULL);
-    return rc >= 0 ? rc : check_main(&o);
+    if (rc >= 0) return rc;
+    return o.sweep != NULL ? sweep_main(&o) : check_main(&o);
 }

@@ -121,16 +121,17 @@ static engine_options engine_options_of(const session_options *o) {
     return e;
 }
 
+status session_engine(session *s, const session_options *o, error *e) {
+    engine_options eo = engine_options_of(o);
+    engine_free(s->engine);
+    status st = engine_create(&s->engine, s->model, &eo, e);
+    return st == OK ? OK : error_prefix(e, s->name);
+}
+
 status session_open(session *s, const session_options *o, error *e) {
     status st = session_open_model(s, o, e);
-    if (st != OK) return st;
-    engine_options eo = engine_options_of(o);
-    const char *name = s->name;
-    st = engine_create(&s->engine, s->model, &eo, e);
-    if (st != OK) {
-        error_prefix(e, name);
-        session_close(s);
-    }
+    if (st == OK) st = session_engine(s, o, e);
+    if (st != OK) session_close(s);
     return st;
 }
 

@@ -44,6 +44,8 @@ typedef struct {
 status session_open(session *s, const session_options *o, error *e);
 /* The model and its tokenizer only; s->engine stays NULL. */
 status session_open_model(session *s, const session_options *o, error *e);
+/* A new engine for the model that is open, in place of the one there is. */
+status session_engine(session *s, const session_options *o, error *e);
 void session_close(session *s);
 
 /* Does generation end at this id? By the model's configuration or the tokenizer's. */

@@ -77,7 +77,7 @@ static status add_list(sweep *s, char *text, error *e) {
     return st;
 }
 
-static status parse_sweep(sweep *s, const char *text, error *e) {
+status sweep_values(sweep *s, const char *text, error *e) {
     const char *equals = strchr(text, '=');
     char values[4096];
     if (equals == NULL || (size_t)(equals - text) >= sizeof s->variable || strlen(equals + 1) >= sizeof values) {
@@ -122,7 +122,7 @@ static status fill_crossover(sweep *s, const question *as_given, error *e) {
 }
 
 status sweep_run(sweep *s, const question *q, const char *text, error *e) {
-    status st = parse_sweep(s, text, e);
+    status st = sweep_values(s, text, e);
     if (st == OK) st = fill_crossover(s, q, e);
     for (size_t i = 0; st == OK && i < s->n; i++) {
         question point = *q;

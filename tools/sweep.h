@@ -29,6 +29,9 @@ typedef struct {
     sweep_point points[SWEEP_MAX_POINTS];
 } sweep;
 
+/* "VARIABLE=VALUES" as above: the variable's name and the points' values; any name of a variable goes. */
+status sweep_values(sweep *s, const char *text, error *e);
+
 /* q as given, not resolved: each point is a question of its own. */
 status sweep_run(sweep *s, const question *q, const char *text, error *e);
 
