@@ -3,142 +3,50 @@
 #include <math.h>
 #include <string.h>
 
-/* One task at one K/V head: the rows of its whole group of query heads. Row i*G + j is the task's row i, query head j of the group. */
-typedef struct {
-    const attention_task *task;
-    const attention_shape *s;
-    int kv_head, group; /* group: query heads that share the K/V head */
-    int n_rows;         /* task rows x group */
-    float *q;           /* [n_rows, head_dim] */
-    float *scores;      /* [n_rows, key_split] */
-    worker *w;
-} head_job;
+#include "kernels/attention_job.h"
 
-/* What attending to some keys leaves for each row; o is normalised by its own sum. */
-typedef struct {
-    float *o;         /* [n_rows, head_dim] */
-    float *max, *sum; /* [n_rows] */
-} partial;
+/* From this many rows of one task on, a range is converted to fp32 once for all of them. Measured in docs/performance.md. */
+enum { GATHER_ROWS = 12 };
 
 static size_t partial_floats(const attention_shape *s, int n_rows) {
     return (size_t)n_rows * ((size_t)s->head_dim + 2);
 }
 
 static partial partial_at(float *memory, const attention_shape *s, int n_rows) {
-    partial p = {.o = memory, .max = memory + (size_t)n_rows * (size_t)s->head_dim};
+    partial p = {.o = memory, .ldo = (size_t)s->head_dim, .max = memory + (size_t)n_rows * (size_t)s->head_dim};
     p.sum = p.max + n_rows;
     return p;
 }
 
-static int task_rows(const attention_task *t) {
-    return t->n_members * t->n_rows;
-}
-
-/* Keys that a query at pos sees: [lo, pos]. */
-static int visible_from(const attention_shape *s, int pos) {
-    return s->window > 0 && pos >= s->window ? pos - s->window + 1 : 0;
-}
-
-/* The part of [lo, pos] that lies in a range of keys; empty when *from >= *to. */
-static void visible_in_range(const attention_shape *s, int pos, int range, int *from, int *to) {
-    int lo = visible_from(s, pos), begin = range * s->key_split;
-    *from = lo > begin ? lo : begin;
-    *to = pos + 1 < begin + s->key_split ? pos + 1 : begin + s->key_split;
-}
-
-static void product(const head_job *j, const panel_product *p, term t) {
-    const kv_layout *l = j->task->views[0].layout;
+static void product(const head_job *j, const panel_product *p, dtype type, term t) {
     const kernel_set *k = j->w->kernels;
-    (l->type == DTYPE_F32 ? k->product_f32 : l->type == DTYPE_F16 ? k->product_f16 : k->product_i8)(p);
+    (type == DTYPE_F32 ? k->product_f32 : type == DTYPE_F16 ? k->product_f16 : k->product_i8)(p);
     meter_post(&j->w->meter, t, 2 * (uint64_t)p->n_t * (uint64_t)p->n_k * (uint64_t)p->width);
 }
 
-/* int8: multiplies each row's numbers for keys [0, n) by the keys' (or values') own scales. */
-static void apply_scales(const head_job *j, float *s, int n_rows, const uint16_t *scales, int n) {
-    if (scales == NULL) return;
-    for (int i = 0; i < n; i++) {
-        uint16_t h;
-        memcpy(&h, (const unsigned char *)scales + 2 * i, sizeof h);
-        float scale = f16_to_f32(h);
-        for (int r = 0; r < n_rows; r++) s[(size_t)r * (size_t)j->s->key_split + (size_t)i] *= scale;
+void job_scores(const head_job *j, const panel_product *p, dtype type) {
+    product(j, p, type, TERM_FLOPS_SCORES);
+    if (j->kv_head == 0) meter_post(&j->w->meter, TERM_KEYS_ATTENDED, (uint64_t)(p->n_t / j->group) * (uint64_t)p->width);
+}
+
+void job_values(const head_job *j, const panel_product *p, dtype type) {
+    product(j, p, type, TERM_FLOPS_VALUES);
+}
+
+void job_scale(const head_job *j, int row, int n_rows, int at, int n, const float *scale) {
+    for (int r = row; r < row + n_rows; r++) {
+        float *s = j->scores + (size_t)r * (size_t)j->s->key_split + (size_t)at;
+        for (int i = 0; i < n; i++) s[i] *= scale[i];
     }
     meter_post(&j->w->meter, TERM_FLOPS_QUANTISE, (uint64_t)n_rows * (uint64_t)n);
 }
 
-/* Scores of rows [row, row + n_rows) for n keys of a run, the first of them `skip` into it. at: the first key's place in its range. */
-static void score_keys(const head_job *j, int row, int n_rows, const kv_run *run, int skip, int n, int at) {
-    const kv_layout *l = j->task->views[0].layout;
-    float *scores = j->scores + (size_t)row * (size_t)j->s->key_split + at;
-    panel_product p = {.y = scores,
-                       .ldy = (size_t)j->s->key_split,
-                       .x = j->q + (size_t)row * (size_t)l->head_dim,
-                       .ldx = (size_t)l->head_dim,
-                       .w = (const unsigned char *)run->data + (size_t)skip * l->elem_bytes,
-                       .k_stride = run->k_stride,
-                       .n_t = n_rows,
-                       .n_k = l->head_dim,
-                       .width = n};
-    product(j, &p, TERM_FLOPS_SCORES);
-    apply_scales(j, scores, n_rows, run->scales == NULL ? NULL : run->scales + skip, n);
-    if (j->kv_head == 0) meter_post(&j->w->meter, TERM_KEYS_ATTENDED, (uint64_t)(n_rows / j->group) * (uint64_t)n);
-}
-
-/* Adds the values of n keys of a run, weighted, to the rows' outputs. */
-static void add_values(const head_job *j, int row, int n_rows, const kv_run *run, int skip, int n, int at, float *o) {
-    const kv_layout *l = j->task->views[0].layout;
-    float *weights = j->scores + (size_t)row * (size_t)j->s->key_split + at;
-    apply_scales(j, weights, n_rows, run->scales == NULL ? NULL : run->scales + skip, n);
-    panel_product p = {.y = o + (size_t)row * (size_t)l->head_dim,
-                       .ldy = (size_t)l->head_dim,
-                       .x = weights,
-                       .ldx = (size_t)j->s->key_split,
-                       .w = (const unsigned char *)run->data + (size_t)skip * (size_t)l->head_dim * l->elem_bytes,
-                       .k_stride = run->k_stride,
-                       .chunk_stride = KV_BLOCK,
-                       .n_t = n_rows,
-                       .n_k = n,
-                       .width = l->head_dim,
-                       .more = true};
-    product(j, &p, TERM_FLOPS_VALUES);
-}
-
-/* Goes over keys [from, to) of one sequence for task rows [first, first + n): run by run, each read once for all the rows that see it. */
-static void keys_walk(const head_job *j, const kv_view *view, int first, int n, int range, int from, int to, float *o) {
-    const int *pos = j->task->pos + first;
-    int begin = range * j->s->key_split;
-    for (int key = from; key < to;) {
-        kv_run run =
-            o == NULL ? kv_keys(view, j->kv_head, key, to, &j->w->meter) : kv_values(view, j->kv_head, key, to, &j->w->meter);
-        int end = key + run.n;
-        bool all = pos[0] + 1 >= end && visible_from(j->s, pos[n - 1]) <= key;
-        int step = all ? n : 1; /* where a row's view begins or ends inside the run, rows go one by one */
-        for (int i = 0; i < n; i += step) {
-            int lo = visible_from(j->s, pos[i]), a = all || lo < key ? key : lo, b = all || pos[i] + 1 > end ? end : pos[i] + 1;
-            if (a >= b) continue;
-            int row = (first + i) * j->group, n_rows = step * j->group;
-            if (o == NULL) {
-                score_keys(j, row, n_rows, &run, a - key, b - a, a - begin);
-            } else {
-                add_values(j, row, n_rows, &run, a - key, b - a, a - begin, o);
-            }
-        }
-        key = end;
-    }
-}
-
-/* All rows of the task over one range: keys that a group shares once for all its members, then each member's own.
- * o NULL: scores; else values. */
-static void range_walk(const head_job *j, int range, float *o) {
-    const attention_task *t = j->task;
-    int begin = range * j->s->key_split, end = begin + j->s->key_split;
-    int shared = t->n_shared < end ? t->n_shared : end;
-    if (shared > begin) keys_walk(j, &t->views[0], 0, task_rows(t), range, begin, shared, o);
-    for (int i = 0; i < t->n_members; i++) {
-        int first = i * t->n_rows, from, to, unused;
-        visible_in_range(j->s, t->pos[first], range, &from, &unused);
-        visible_in_range(j->s, t->pos[first + t->n_rows - 1], range, &unused, &to);
-        if (from < shared) from = shared;
-        if (from < to) keys_walk(j, &t->views[i], first, t->n_rows, range, from, to, o);
+void halves_read(float *out, const uint16_t *in, int n, const kernel_set *kernels) {
+    uint16_t h[64];
+    for (int i = 0, m; i < n; i += m) {
+        m = n - i < 64 ? n - i : 64;
+        memcpy(h, (const unsigned char *)in + 2 * i, (size_t)m * sizeof *h);
+        kernels->f16_to_f32(out + i, h, (size_t)m);
     }
 }
 
@@ -165,16 +73,20 @@ static void row_softmax(const head_job *j, int row, int from, int to, int begin,
     meter_post(&j->w->meter, TERM_FLOPS_SOFTMAX, (uint64_t)n * (s->softcap != 0.0f ? 9 : 6));
 }
 
-/* Attends to one range of keys. Rows that see none of it are left alone. */
-static void range_attend(const head_job *j, int range, partial p) {
-    range_walk(j, range, NULL);
+void job_softmax(const head_job *j, int range, partial p) {
     for (int row = 0; row < j->n_rows; row++) {
         int from, to;
         visible_in_range(j->s, j->task->pos[row / j->group], range, &from, &to);
         if (from < to) row_softmax(j, row, from, to, range * j->s->key_split, p);
     }
-    memset(p.o, 0, (size_t)j->n_rows * (size_t)j->s->head_dim * sizeof *p.o);
-    range_walk(j, range, p.o);
+}
+
+static void range_attend(const head_job *j, int range, partial p) {
+    if (j->n_rows >= GATHER_ROWS && j->task->n_members == 1 && j->s->window == 0) {
+        range_gather(j, range, p);
+    } else {
+        range_walk(j, range, p);
+    }
 }
 
 /* Merges a range's partial into what the rows have so far; see attention.h for the formula. The first range is taken as it is. */
@@ -184,7 +96,7 @@ static void range_merge(const head_job *j, int range, partial all, partial p) {
         int pos = j->task->pos[row / j->group], from, to;
         visible_in_range(j->s, pos, range, &from, &to);
         if (from >= to) continue;
-        float *o = all.o + (size_t)row * (size_t)hd, *po = p.o + (size_t)row * (size_t)hd;
+        float *o = all.o + (size_t)row * all.ldo, *po = p.o + (size_t)row * p.ldo;
         if (range == visible_from(j->s, pos) / j->s->key_split) {
             memcpy(o, po, (size_t)hd * sizeof *o);
             all.max[row] = p.max[row];
@@ -211,34 +123,58 @@ static void task_ranges(const attention_task *t, const attention_shape *s, int *
     }
 }
 
-/* Scratch of a worker: q, scores, and two partials. */
+/* A worker's scratch: [q | scores | two partials | gathered keys or values and their scales]. */
 size_t attention_scratch_bytes(const attention_shape *s, int max_rows) {
-    size_t rows = (size_t)max_rows * (size_t)(s->n_heads / s->n_kv_heads);
-    return (rows * ((size_t)s->head_dim + (size_t)s->key_split) + 2 * partial_floats(s, (int)rows)) * sizeof(float);
+    size_t rows = (size_t)max_rows * (size_t)(s->n_heads / s->n_kv_heads), split = (size_t)s->key_split + KV_BLOCK;
+    return (rows * ((size_t)s->head_dim + (size_t)s->key_split) + 2 * partial_floats(s, (int)rows) +
+            split * ((size_t)s->head_dim + 1)) *
+           sizeof(float);
+}
+
+/* Where row r of the job lies in q and in the output, if its rows are evenly spaced there: one row's heads are, and so are the rows of a
+ * head that shares its keys with no other. Else false: they are copied. */
+static bool rows_in_place(const attention_task *t, const attention_shape *s, size_t *ld) {
+    *ld = task_rows(t) == 1 ? (size_t)s->head_dim : (size_t)s->n_heads * (size_t)s->head_dim;
+    return task_rows(t) == 1 || s->n_heads == s->n_kv_heads;
+}
+
+static size_t first_row_at(const attention_task *t, const attention_shape *s, int kv_head) {
+    size_t group = (size_t)(s->n_heads / s->n_kv_heads);
+    return ((size_t)t->first_row * (size_t)s->n_heads + (size_t)kv_head * group) * (size_t)s->head_dim;
 }
 
 static head_job job_make(const attention_task *t, const attention_shape *s, int kv_head, const float *q, worker *w) {
     int group = s->n_heads / s->n_kv_heads;
     head_job j = {.task = t, .s = s, .kv_head = kv_head, .group = group, .n_rows = task_rows(t) * group, .w = w};
-    j.q = w->scratch;
-    j.scores = j.q + (size_t)j.n_rows * (size_t)s->head_dim;
+    float *copy = w->scratch;
+    j.scores = copy + (size_t)j.n_rows * (size_t)s->head_dim;
+    j.gathered = j.scores + (size_t)j.n_rows * (size_t)s->key_split + 2 * partial_floats(s, j.n_rows);
+    j.q = q + first_row_at(t, s, kv_head);
+    if (rows_in_place(t, s, &j.ldq)) return j;
     size_t part = (size_t)group * (size_t)s->head_dim, q_dim = (size_t)s->n_heads * (size_t)s->head_dim;
-    for (int i = 0; i < task_rows(t); i++) {
-        memcpy(j.q + (size_t)i * part, q + (size_t)(t->first_row + i) * q_dim + (size_t)kv_head * part, part * sizeof *q);
-    }
+    for (int i = 0; i < task_rows(t); i++) memcpy(copy + (size_t)i * part, j.q + (size_t)i * q_dim, part * sizeof *q);
+    j.q = copy;
+    j.ldq = (size_t)s->head_dim;
     return j;
 }
 
-static float *job_partials(const head_job *j) {
-    return j->scores + (size_t)j->n_rows * (size_t)j->s->key_split;
+/* The two partials of scratch: what the job has so far (its output in place where that is possible), and a range's. */
+static void job_partials(const head_job *j, float *out, partial *all, partial *next) {
+    float *memory = j->scores + (size_t)j->n_rows * (size_t)j->s->key_split;
+    size_t ld;
+    *all = partial_at(memory, j->s, j->n_rows);
+    *next = partial_at(memory + partial_floats(j->s, j->n_rows), j->s, j->n_rows);
+    if (!rows_in_place(j->task, j->s, &ld)) return;
+    all->o = out + first_row_at(j->task, j->s, j->kv_head);
+    all->ldo = ld;
 }
 
-static void job_write(const head_job *j, float *out, const float *o) {
-    size_t part = (size_t)j->group * (size_t)j->s->head_dim, q_dim = (size_t)j->s->n_heads * (size_t)j->s->head_dim;
-    for (int i = 0; i < task_rows(j->task); i++) {
-        memcpy(out + (size_t)(j->task->first_row + i) * q_dim + (size_t)j->kv_head * part, o + (size_t)i * part,
-               part * sizeof *o);
-    }
+/* Writes a copied job's result to its place. */
+static void job_write(const head_job *j, float *out, const partial *all) {
+    size_t part = (size_t)j->group * (size_t)j->s->head_dim, q_dim = (size_t)j->s->n_heads * (size_t)j->s->head_dim, ld;
+    if (rows_in_place(j->task, j->s, &ld)) return;
+    out += first_row_at(j->task, j->s, j->kv_head);
+    for (int i = 0; i < task_rows(j->task); i++) memcpy(out + (size_t)i * q_dim, all->o + (size_t)i * part, part * sizeof *out);
 }
 
 /* Enough for a decode step of few sequences over a long context: there, ranges are the only work to share out. */
@@ -258,21 +194,17 @@ static void attention_by_range(float *out, const float *q, const attention_task 
         float *at = partials;
         for (int i = 0, item = 0; i < n_tasks * s->n_kv_heads; i++) {
             const attention_task *t = &tasks[i / s->n_kv_heads];
-            int first, last;
+            int first, last, n_rows = task_rows(t) * (s->n_heads / s->n_kv_heads);
             task_ranges(t, s, &first, &last);
-            head_job j = {.w = w};
-            bool mine = pass == 1 && i % w->n_workers == w->id;
-            if (mine) j = job_make(t, s, i % s->n_kv_heads, q, w);
-            int n_rows = task_rows(t) * (s->n_heads / s->n_kv_heads);
+            head_job j = job_make(t, s, i % s->n_kv_heads, q, w);
+            partial all, unused;
+            job_partials(&j, out, &all, &unused);
+            bool mine = i % w->n_workers == w->id;
             for (int range = first; range <= last; range++, item++, at += partial_floats(s, n_rows)) {
-                if (pass == 0 && item % w->n_workers == w->id) {
-                    j = job_make(t, s, i % s->n_kv_heads, q, w);
-                    range_attend(&j, range, partial_at(at, s, n_rows));
-                } else if (mine) {
-                    range_merge(&j, range, partial_at(job_partials(&j), s, n_rows), partial_at(at, s, n_rows));
-                }
+                if (pass == 0 && item % w->n_workers == w->id) range_attend(&j, range, partial_at(at, s, n_rows));
+                if (pass == 1 && mine) range_merge(&j, range, all, partial_at(at, s, n_rows));
             }
-            if (mine) job_write(&j, out, job_partials(&j));
+            if (pass == 1 && mine) job_write(&j, out, &all);
         }
         worker_barrier(w);
     }
@@ -291,6 +223,23 @@ static bool ranges_apart(const attention_task *tasks, int n_tasks, const attenti
     return most > 0;
 }
 
+static void job_run(float *out, const float *q, const attention_task *t, int kv_head, const attention_shape *s, worker *w) {
+    head_job j = job_make(t, s, kv_head, q, w);
+    partial all, next;
+    job_partials(&j, out, &all, &next);
+    int first, last;
+    task_ranges(t, s, &first, &last);
+    if (first == last && s->window == 0) { /* every row sees the only range: nothing to merge */
+        range_attend(&j, first, all);
+    } else {
+        for (int range = first; range <= last; range++) {
+            range_attend(&j, range, next);
+            range_merge(&j, range, all, next);
+        }
+    }
+    job_write(&j, out, &all);
+}
+
 void attention(float *out, const float *q, const attention_task *tasks, int n_tasks, const attention_shape *s, float *partials,
                worker *w) {
     if (ranges_apart(tasks, n_tasks, s, w)) {
@@ -298,17 +247,7 @@ void attention(float *out, const float *q, const attention_task *tasks, int n_ta
         return;
     }
     for (int i = w->id; i < n_tasks * s->n_kv_heads; i += w->n_workers) {
-        const attention_task *t = &tasks[i / s->n_kv_heads];
-        head_job j = job_make(t, s, i % s->n_kv_heads, q, w);
-        float *memory = job_partials(&j);
-        partial all = partial_at(memory, s, j.n_rows), p = partial_at(memory + partial_floats(s, j.n_rows), s, j.n_rows);
-        int first, last;
-        task_ranges(t, s, &first, &last);
-        for (int range = first; range <= last; range++) {
-            range_attend(&j, range, p);
-            range_merge(&j, range, all, p);
-        }
-        job_write(&j, out, all.o);
+        job_run(out, q, &tasks[i / s->n_kv_heads], i % s->n_kv_heads, s, w);
     }
     worker_barrier(w);
 }

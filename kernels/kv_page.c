@@ -30,43 +30,60 @@ static size_t values_offset(const kv_layout *l, int slot) {
     return scales_bytes(l) + ((size_t)l->page_size + (size_t)slot) * (size_t)l->head_dim * l->elem_bytes;
 }
 
-/* Writes x, [head_dim], with `stride` elements from one to the next: 1 for a value, the block's width for a key. */
-static void elements_write(unsigned char *to, const kv_layout *l, const float *x, size_t stride, uint16_t *scale) {
-    if (l->type == DTYPE_F32) {
-        for (int i = 0; i < l->head_dim; i++) memcpy(to + (size_t)i * stride * 4, &x[i], 4);
-    } else if (l->type == DTYPE_F16) {
-        for (int i = 0; i < l->head_dim; i++) {
-            uint16_t h = f32_to_f16(x[i]);
-            memcpy(to + (size_t)i * stride * 2, &h, 2);
-        }
-    } else {
-        float top = 0;
-        for (int i = 0; i < l->head_dim; i++) top = fabsf(x[i]) > top || x[i] != x[i] ? fabsf(x[i]) : top;
-        *scale = f32_to_f16(top / 127.0f);
-        float s = f16_to_f32(*scale), inverse = s > 0 ? 1.0f / s : 0.0f;
-        for (int i = 0; i < l->head_dim; i++) {
-            float q = x[i] * inverse; /* the scale was rounded: q may pass 127 by a little */
-            to[(size_t)i * stride] = (unsigned char)(int8_t)(q >= 127.0f    ? 127
-                                                             : q <= -127.0f ? -127
-                                                             : q == q       ? (int)lrintf(q)
-                                                                            : 0);
+/* One token of one head and side. Elements are converted WRITE_PIECE at a time, then a value's are copied and a key's spread, `stride`
+ * elements from one to the next. */
+enum { WRITE_PIECE = 256 };
+
+static void halves_write(unsigned char *to, const float *x, int n, size_t stride, const kernel_set *kernels) {
+    uint16_t h[WRITE_PIECE];
+    for (int i = 0, m; i < n; i += m, to += (size_t)m * stride * sizeof *h) {
+        m = n - i < WRITE_PIECE ? n - i : WRITE_PIECE;
+        kernels->f32_to_f16(h, x + i, (size_t)m);
+        if (stride == 1) {
+            memcpy(to, h, (size_t)m * sizeof *h);
+        } else {
+            for (int e = 0; e < m; e++) memcpy(to + (size_t)e * stride * sizeof *h, &h[e], sizeof *h);
         }
     }
 }
 
+static void floats_write(unsigned char *to, const float *x, int n, size_t stride) {
+    if (stride == 1) {
+        memcpy(to, x, (size_t)n * sizeof *x);
+    } else {
+        for (int e = 0; e < n; e++) memcpy(to + (size_t)e * stride * sizeof *x, &x[e], sizeof *x);
+    }
+}
+
+/* The scale is rounded to fp16 first, so that a quotient may pass 127 by a little. A NaN becomes the scale's. */
+static void int8_write(unsigned char *to, const float *x, int n, size_t stride, unsigned char *scale) {
+    float top = 0;
+    for (int e = 0; e < n; e++) top = fabsf(x[e]) > top || x[e] != x[e] ? fabsf(x[e]) : top;
+    uint16_t h = f32_to_f16(top / 127.0f);
+    memcpy(scale, &h, sizeof h);
+    float s = f16_to_f32(h), inverse = s > 0 ? 1.0f / s : 0.0f;
+    for (int e = 0; e < n; e++) {
+        float q = x[e] * inverse;
+        q = q >= 127.0f ? 127.0f : q <= -127.0f ? -127.0f : q == q ? rintf(q) : 0.0f;
+        to[(size_t)e * stride] = (unsigned char)(int8_t)q;
+    }
+}
+
 void kv_write(const kv_view *kv, int pos, const float *k, const float *v, const kernel_set *kernels, meter *m) {
-    (void)kernels;
     const kv_layout *l = kv->layout;
-    int slot = pos % l->page_size, width;
+    int slot = pos % l->page_size, hd = l->head_dim, width;
     size_t at_k = keys_offset(l, slot, &width), at_v = values_offset(l, slot);
-    for (int h = 0; h < l->n_kv_heads; h++, k += l->head_dim, v += l->head_dim) {
-        unsigned char *base = head_base(kv, h, pos);
-        uint16_t k_scale = 0, v_scale = 0;
-        elements_write(base + at_k, l, k, (size_t)width, &k_scale);
-        elements_write(base + at_v, l, v, 1, &v_scale);
-        if (l->type == DTYPE_Q8_0) {
-            memcpy(base + 2 * (size_t)slot, &k_scale, 2);
-            memcpy(base + 2 * (size_t)(l->page_size + slot), &v_scale, 2);
+    unsigned char *base = head_base(kv, 0, pos);
+    for (int h = 0; h < l->n_kv_heads; h++, k += hd, v += hd, base += l->head_bytes) {
+        if (l->type == DTYPE_F16) {
+            halves_write(base + at_k, k, hd, (size_t)width, kernels);
+            halves_write(base + at_v, v, hd, 1, kernels);
+        } else if (l->type == DTYPE_F32) {
+            floats_write(base + at_k, k, hd, (size_t)width);
+            floats_write(base + at_v, v, hd, 1);
+        } else {
+            int8_write(base + at_k, k, hd, (size_t)width, base + 2 * (size_t)slot);
+            int8_write(base + at_v, v, hd, 1, base + 2 * (size_t)(l->page_size + slot));
         }
     }
     size_t elems = 2 * (size_t)l->n_kv_heads * (size_t)l->head_dim;
