@@ -10,7 +10,7 @@
  *   vf  16 floats            vf_set, vf_load, vf_store; add, sub, mul, div, abs; vf_fma(a, b, c) = a*b + c, rounded once;
  *                            vf_max(a, b), vf_min(a, b): b where either is NaN; vf_round: to an integer, ties to even;
  *                            vf_scale(a, n) = a * 2^n, n an integer in [-160, 160]; vf_pick_negative(x, a, b): x < 0 ? a : b;
- *                            vf_finite: are all lanes?
+ *                            vf_fill(a, m, rest): lanes out of m become rest; vf_finite: are all lanes?
  *                            vf_sum: lanes 8 apart are added, then 4, 2, 1; vf_top: the largest
  *       in memory            vf_from_half, vf_to_half (nearest even), vf_from_int8; vf_to_int8 writes integers and returns their sum
  *   vm  the first n lanes    vm_first(n), 0 < n <= 16; NAME_n(..., vm) reads or writes these lanes only; what is not read is 0

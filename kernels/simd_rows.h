@@ -49,10 +49,10 @@ VECTOR float row_square_sum(const float *x, float mean, int n) {
         vf d = vf_sub(vf_load(x + i), shift);
         acc = vf_fma(d, d, acc);
     }
-    if (i < n) { /* the lanes that are not there must add nothing: what is left is taken from memory as the difference */
-        float d[16] = {0};
-        vf_store_n(d, vf_sub(vf_load_n(x + i, vm_first(n - i)), shift), vm_first(n - i));
-        acc = vf_fma(vf_load(d), vf_load(d), acc);
+    if (i < n) { /* the lanes that are not there must add nothing */
+        const vm rest = vm_first(n - i);
+        vf d = vf_fill(vf_sub(vf_load_n(x + i, rest), shift), rest, 0.0f);
+        acc = vf_fma(d, d, acc);
     }
     return vf_sum(acc);
 }
@@ -76,42 +76,48 @@ static void layer_norm(float *y, const float *x, const float *gain, const float 
 #undef BODY
 }
 
-/* A NaN may be dropped by the maximum, but not by exp: the sum, and so the whole row, becomes NaN. */
-static void softmax(float *s, int n, float scale, float softcap, float *max, float *sum) {
+VECTOR vf score_scaled(vf s, vf by, vf cap, bool capped) {
+    s = vf_mul(s, by);
+    return capped ? vf_mul(cap, vf_tanh(vf_div(s, cap))) : s;
+}
+
+/* A NaN may be dropped by the maximum, but not by exp: the sum, and so the whole row, becomes NaN. The last vector stays in a register; its
+ * lanes that are not there are below every score, and exp makes them 0. */
+VECTOR void softmax_row(float *s, int n, float scale, float softcap, float *max, float *sum, bool capped) {
     const vf by = vf_set(scale), cap = vf_set(softcap);
-    vf top = vf_set(-INFINITY), total = vf_set(0.0f);
-    int i = 0;
-    for (; i + 16 <= n; i += 16) {
-        vf v = vf_mul(vf_load(s + i), by);
-        if (softcap != 0.0f) v = vf_mul(cap, vf_tanh(vf_div(v, cap)));
+    const int full = n / 16 * 16;
+    const vm rest = vm_first(n > full ? n - full : 16);
+    vf last = vf_set(-INFINITY), total = vf_set(0.0f);
+    if (n > full) last = vf_fill(score_scaled(vf_load_n(s + full, rest), by, cap, capped), rest, -INFINITY);
+    vf top = last;
+    for (int i = 0; i < full; i += 16) {
+        vf v = score_scaled(vf_load(s + i), by, cap, capped);
         vf_store(s + i, v);
         top = vf_max(top, v);
     }
-    const vm rest = vm_first(n - i > 0 ? n - i : 1);
-    float last[16];
-    vf_store(last, vf_set(-INFINITY)); /* lanes that are not there: below every score, and exp gives 0 */
-    if (i < n) {
-        vf v = vf_mul(vf_load_n(s + i, rest), by);
-        if (softcap != 0.0f) v = vf_mul(cap, vf_tanh(vf_div(v, cap)));
-        vf_store_n(last, v, rest);
-        top = vf_max(top, vf_load(last));
-    }
-    const vf shift = vf_set(vf_top(top));
-    for (int k = 0; k < i; k += 16) {
-        vf e = vf_exp(vf_sub(vf_load(s + k), shift));
-        vf_store(s + k, e);
-        total = vf_add(total, e);
-    }
-    vf e = vf_set(0.0f);
-    if (i < n) {
-        e = vf_exp(vf_sub(vf_load(last), shift));
-        total = vf_add(total, e);
-    }
     *max = vf_top(top);
+    const vf shift = vf_set(*max);
+    for (int i = 0; i < full; i += 16) {
+        vf e = vf_exp(vf_sub(vf_load(s + i), shift));
+        vf_store(s + i, e);
+        total = vf_add(total, e);
+    }
+    if (n > full) {
+        last = vf_exp(vf_sub(last, shift));
+        total = vf_add(total, last);
+    }
     *sum = vf_sum(total);
     const vf inverse = vf_set(1.0f / *sum);
-    for (int k = 0; k < i; k += 16) vf_store(s + k, vf_mul(vf_load(s + k), inverse));
-    if (i < n) vf_store_n(s + i, vf_mul(e, inverse), rest);
+    for (int i = 0; i < full; i += 16) vf_store(s + i, vf_mul(vf_load(s + i), inverse));
+    if (n > full) vf_store_n(s + full, vf_mul(last, inverse), rest);
+}
+
+static void softmax(float *s, int n, float scale, float softcap, float *max, float *sum) {
+    if (softcap != 0.0f) {
+        softmax_row(s, n, scale, softcap, max, sum, true);
+    } else {
+        softmax_row(s, n, scale, softcap, max, sum, false);
+    }
 }
 
 VECTOR vf vf_activation(vf x, int kind) {

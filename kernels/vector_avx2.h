@@ -84,6 +84,10 @@ VECTOR vf vf_pick_negative(vf x, vf a, vf b) {
     return (vf){_mm256_blendv_ps(b.a, a.a, _mm256_cmp_ps(x.a, zero, _CMP_LT_OQ)),
                 _mm256_blendv_ps(b.b, a.b, _mm256_cmp_ps(x.b, zero, _CMP_LT_OQ))};
 }
+VECTOR vf vf_fill(vf x, vm m, float rest) {
+    const __m256 r = _mm256_set1_ps(rest);
+    return (vf){_mm256_blendv_ps(r, x.a, _mm256_castsi256_ps(m.a)), _mm256_blendv_ps(r, x.b, _mm256_castsi256_ps(m.b))};
+}
 VECTOR bool vf_finite(vf x) {
     const __m256 zero = _mm256_setzero_ps();
     __m256 a = _mm256_cmp_ps(_mm256_sub_ps(x.a, x.a), zero, _CMP_NEQ_UQ);

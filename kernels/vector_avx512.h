@@ -67,6 +67,9 @@ VECTOR vf vf_scale(vf a, vf n) {
 VECTOR vf vf_pick_negative(vf x, vf a, vf b) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), b, a);
 }
+VECTOR vf vf_fill(vf a, vm m, float rest) {
+    return _mm512_mask_mov_ps(_mm512_set1_ps(rest), m, a);
+}
 VECTOR bool vf_finite(vf a) {
     return _mm512_cmp_ps_mask(_mm512_sub_ps(a, a), _mm512_setzero_ps(), _CMP_NEQ_UQ) == 0;
 }
