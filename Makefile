@@ -23,6 +23,9 @@ else ifeq ($(VARIANT),tsan)
   EXTRA := -fsanitize=thread -fno-omit-frame-pointer -O1
 else ifeq ($(VARIANT),clang)
   CC    := clang
+else ifeq ($(VARIANT),fuzz)
+  CC    := clang
+  EXTRA := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1
 endif
 
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) $(FP) $(CFLAGS) $(OMP) $(EXTRA) -MMD -MP
@@ -40,7 +43,7 @@ TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/%.o) $(B)/tools/presets_data.o
 HELP_OBJ := $(HELP_SRC:%.c=$(B)/%.o)
 TESTS    := $(TEST_SRC:tests/%.c=$(B)/tests/%)
 
-.PHONY: all help deps demo test check-asan check-tsan check-ndebug check-clang fuzz bench audit format lint layers install clean
+.PHONY: all help deps demo test check-asan check-tsan check-ndebug check-clang fuzz fuzz-run bench audit format lint layers install clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -103,6 +106,20 @@ check-tsan: ## the tests under ThreadSanitizer (clang, libomp-14-dev)
 	TSAN_OPTIONS=ignore_noninstrumented_modules=1 OMP_TOOL_LIBRARIES=/usr/lib/llvm-14/lib/libarcher.so $(MAKE) VARIANT=tsan test
 check-clang: ## the tests built with clang
 	$(MAKE) VARIANT=clang test
+
+# Every tests/fuzz_NAME.c, from the seeds in tests/seeds/NAME; what it finds stays in build/fuzz. A finding becomes a seed.
+FUZZ_SECONDS ?= 60
+FUZZERS := $(patsubst tests/%.c,%,$(sort $(wildcard tests/fuzz_*.c)))
+fuzz: ## libFuzzer on every reader of untrusted bytes, FUZZ_SECONDS=60 each (clang)
+	@./tools/deps.sh clang
+	$(MAKE) VARIANT=fuzz fuzz-run
+fuzz-run: $(FUZZERS:%=$(B)/tests/%)
+	@for f in $(FUZZERS); do \
+	    mkdir -p $(B)/corpus/$$f tests/seeds/$${f#fuzz_} || exit 1; \
+	    echo "$$f"; $(B)/tests/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=200 -max_len=65536 \
+	        -artifact_prefix=$(B)/$$f- -print_final_stats=1 -verbosity=0 $(B)/corpus/$$f tests/seeds/$${f#fuzz_} || exit 1; done
+$(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(HELP_OBJ) $(B)/libtally.a
+	$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ -lcmocka $(LIBS)
 
 layers: ## the include rule: kernels <- weights, tokenizer <- engine <- tools
 	@./tests/layers.sh
