@@ -8,13 +8,14 @@
 #include "tools/check_sweep.h"
 #include "tools/commands.h"
 #include "tools/ledger.h"
+#include "tools/quality.h"
 #include "tools/quantity.h"
 #include "tools/roofs.h"
 #include "tools/session.h"
 
 typedef struct {
     session_options session;
-    const char *prompt, *ids;
+    const char *prompt, *ids, *quality, *after;
     int prompt_tokens, n_steps, batch;
     const char *sweep, *plot;
     bool json, all, csv;
@@ -174,7 +175,7 @@ static int check_main(check_options *o) {
 int cmd_check(int argc, char **argv) {
     check_options o = {.n_steps = 8, .batch = 1};
     session_options_init(&o.session);
-    option rows[SESSION_ROWS + 12];
+    option rows[SESSION_ROWS + 16];
     size_t n = session_option_rows(&o.session, rows);
     const option mine[] = {
         {"prompt", 'p', OPTION_TEXT, &o.prompt, "TEXT", "the prompt (the model's sample, or 32 seeded ids)", 0, 0},
@@ -187,6 +188,9 @@ int cmd_check(int argc, char **argv) {
          0},
         {"csv", 0, OPTION_FLAG, &o.csv, NULL, "the sweep as comma-separated values", 0, 0},
         {"plot", 0, OPTION_TEXT, &o.plot, "FILE.svg", "the sweep as a picture (svg or png; needs gnuplot)", 0, 0},
+        {"quality", 0, OPTION_TEXT, &o.quality, "FILE", "compare every storage with fp32 on a text (or ids, a line each)", 0,
+         0},
+        {"after", 0, OPTION_TEXT, &o.after, "TEXT", "--quality: of each line, score only what follows TEXT", 0, 0},
         OPTION_JSON(&o.json),
     };
     memcpy(rows + n, mine, sizeof mine);
@@ -194,11 +198,14 @@ int cmd_check(int argc, char **argv) {
         "check",
         "-m MODEL [options]",
         "Runs prefill and decode, and lays what was predicted, counted and measured side by side, term by term. Exit "
-        "status 1 where counted differs from predicted.",
-        "tally check -m models/level21.pt",
+        "status 1 where counted differs from predicted. With --quality: what every storage of weights, cache and activations "
+        "costs in accuracy.",
+        "tally check -m models/level21.pt\n  "
+        "tally check -m models/level21.pt --quality tests/data/level21/unseen_sums.txt --after =",
         rows,
         n + sizeof mine / sizeof *mine};
     int rc = options_parse(&help, argc, argv, NULL);
     if (rc >= 0) return rc;
+    if (o.quality != NULL) return quality_main(&o.session, o.quality, o.after, o.json);
     return o.sweep != NULL ? sweep_main(&o) : check_main(&o);
 }

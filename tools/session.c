@@ -100,7 +100,7 @@ status session_open_model(session *s, const session_options *o, error *e) {
     return st;
 }
 
-static engine_options engine_options_of(const session_options *o) {
+engine_options session_engine_options(const session_options *o) {
     static const dtype kv_types[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0};
     static const char *const isas[] = {"auto", "portable", "avx2", "avx512", "neon"};
     engine_options e;
@@ -122,7 +122,7 @@ static engine_options engine_options_of(const session_options *o) {
 }
 
 status session_engine(session *s, const session_options *o, error *e) {
-    engine_options eo = engine_options_of(o);
+    engine_options eo = session_engine_options(o);
     engine_free(s->engine);
     status st = engine_create(&s->engine, s->model, &eo, e);
     return st == OK ? OK : error_prefix(e, s->name);

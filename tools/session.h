@@ -46,6 +46,8 @@ status session_open(session *s, const session_options *o, error *e);
 status session_open_model(session *s, const session_options *o, error *e);
 /* A new engine for the model that is open, in place of the one there is. */
 status session_engine(session *s, const session_options *o, error *e);
+/* What these options say of the engine. */
+engine_options session_engine_options(const session_options *o);
 void session_close(session *s);
 
 /* Does generation end at this id? By the model's configuration or the tokenizer's. */
