@@ -13,14 +13,14 @@ static void refuse(const char *what) {
     exit(1);
 }
 
-static size_t cache_at(const model_config *c, int il, int pos, int head) {
-    return ((size_t)il * (size_t)c->n_ctx + (size_t)pos) * (size_t)c->n_kv_heads + (size_t)head;
+static size_t cache_at(const model_config *c, const counting_sequence *s, int il, int pos, int head) {
+    return ((size_t)il * (size_t)s->n_ctx + (size_t)pos) * (size_t)c->n_kv_heads + (size_t)head;
 }
 
-void counting_sequence_init(counting_sequence *s, const model *m) {
+void counting_sequence_init(counting_sequence *s, const model *m, int n_ctx) {
     const model_config *c = &m->config;
-    size_t heads = (size_t)c->n_layers * (size_t)c->n_ctx * (size_t)c->n_kv_heads, elems = heads * (size_t)c->head_dim;
-    *s = (counting_sequence){.ids = calloc((size_t)c->n_ctx, sizeof *s->ids)};
+    size_t heads = (size_t)c->n_layers * (size_t)n_ctx * (size_t)c->n_kv_heads, elems = heads * (size_t)c->head_dim;
+    *s = (counting_sequence){.n_ctx = n_ctx, .ids = calloc((size_t)n_ctx, sizeof *s->ids)};
     if (s->ids == NULL) refuse("no memory");
     s->k = counting_numbers(elems), s->v = counting_numbers(elems);
     s->k_scale = counting_numbers(heads), s->v_scale = counting_numbers(heads);
@@ -32,13 +32,16 @@ void counting_sequence_free(counting_sequence *s) {
 
 void counting_sequence_copy(counting_sequence *to, const counting_sequence *from, int n, const model *m) {
     const model_config *c = &m->config;
-    size_t heads = cache_at(c, c->n_layers, 0, 0), hd = (size_t)c->head_dim;
+    size_t heads = (size_t)n * (size_t)c->n_kv_heads, hd = (size_t)c->head_dim;
     to->n_tokens = n;
-    memcpy(to->ids, from->ids, (size_t)c->n_ctx * sizeof *to->ids);
-    memcpy(to->k, from->k, heads * hd * sizeof *to->k);
-    memcpy(to->v, from->v, heads * hd * sizeof *to->v);
-    memcpy(to->k_scale, from->k_scale, heads * sizeof *to->k_scale);
-    memcpy(to->v_scale, from->v_scale, heads * sizeof *to->v_scale);
+    memcpy(to->ids, from->ids, (size_t)n * sizeof *to->ids);
+    for (int il = 0; il < c->n_layers; il++) {
+        size_t at = cache_at(c, from, il, 0, 0);
+        memcpy(to->k + at * hd, from->k + at * hd, heads * hd * sizeof *to->k);
+        memcpy(to->v + at * hd, from->v + at * hd, heads * hd * sizeof *to->v);
+        memcpy(to->k_scale + at, from->k_scale + at, heads * sizeof *to->k_scale);
+        memcpy(to->v_scale + at, from->v_scale + at, heads * sizeof *to->v_scale);
+    }
 }
 
 /* Bytes of one element of the cache, and of the scale of one token's head and side. */
@@ -78,7 +81,7 @@ void counting_store(counting_run *r, int il, const double *k, const double *v) {
     for (int t = 0; t < r->n_rows; t++) {
         counting_sequence *s = r->seqs[r->row_seq[t]];
         for (int h = 0; h < c->n_kv_heads; h++) {
-            size_t at = cache_at(c, il, r->pos[t], h);
+            size_t at = cache_at(c, s, il, r->pos[t], h);
             int from = (t * c->n_kv_heads + h) * hd;
             head_store(r, s->k + at * (size_t)hd, &s->k_scale[at], k + from);
             head_store(r, s->v + at * (size_t)hd, &s->v_scale[at], v + from);
@@ -110,7 +113,7 @@ typedef struct {
 } reading;
 
 static void key_fetch(counting_run *r, reading *g, int owner, int key) {
-    unsigned char *mark = &g->fetched[owner * r->c->n_ctx + key];
+    unsigned char *mark = &g->fetched[owner * r->n_ctx + key];
     if (*mark) return;
     *mark = 1;
     bool cached = key < r->plan->sequences[owner].n_cached;
@@ -160,8 +163,8 @@ static void range_attend(counting_run *r, reading *g, const query *x, int from, 
     out->max = -INFINITY, out->sum = 0;
     for (int key = from; key < to; key++) {
         int owner = key_owner(r, x->il, b, key);
-        size_t at = cache_at(r->c, x->il, key, g->kv_head);
         const counting_sequence *s = r->seqs[owner];
+        size_t at = cache_at(r->c, s, x->il, key, g->kv_head);
         key_fetch(r, g, owner, key);
         x->weights[key] = score(r, x->q, s->k + at * (size_t)hd, s->k_scale[at], x->head, r->pos[x->row] - key);
         c->to = TERM_FLOPS_SOFTMAX;
@@ -173,8 +176,8 @@ static void range_attend(counting_run *r, reading *g, const query *x, int from, 
     }
     for (int i = 0; i < hd; i++) out->o[i] = 0;
     for (int key = from; key < to; key++) {
-        size_t at = cache_at(r->c, x->il, key, g->kv_head);
         const counting_sequence *s = r->seqs[key_owner(r, x->il, b, key)];
+        size_t at = cache_at(r->c, s, x->il, key, g->kv_head);
         c->to = TERM_FLOPS_SOFTMAX;
         double weight = divide(c, x->weights[key], out->sum);
         c->to = TERM_FLOPS_QUANTISE;
@@ -211,8 +214,8 @@ static void query_attend(counting_run *r, reading *g, const query *x, double *o,
 static void rows_attend(counting_run *r, int il, const double *q, double *o, int row, int n) {
     const model_config *c = r->c;
     int hd = c->head_dim, group = c->n_heads / c->n_kv_heads;
-    double *room = counting_numbers((size_t)hd), *weights = counting_numbers((size_t)c->n_ctx);
-    size_t marks = (size_t)r->plan->n_sequences * (size_t)c->n_ctx;
+    double *room = counting_numbers((size_t)hd), *weights = counting_numbers((size_t)r->n_ctx);
+    size_t marks = (size_t)r->plan->n_sequences * (size_t)r->n_ctx;
     reading g = {.fetched = malloc(marks)};
     if (g.fetched == NULL) refuse("no memory");
     for (g.kv_head = 0; g.kv_head < c->n_kv_heads; g.kv_head++) {
@@ -241,7 +244,7 @@ static int rows_together(const counting_run *r, int il, int row) {
 
 /* Pairs of rows and keys, and the pages that those keys lie in: each looked up once for a sequence. */
 static void keys_count(counting_run *r, int il) {
-    int n_ctx = r->c->n_ctx;
+    int n_ctx = r->n_ctx;
     unsigned char *page_seen = calloc((size_t)r->plan->n_sequences * (size_t)n_ctx, 1);
     if (page_seen == NULL) refuse("no memory");
     for (int t = 0; t < r->n_rows; t++)

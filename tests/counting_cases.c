@@ -212,3 +212,8 @@ void counting_model_free(counting_model *cm) {
     for (int i = 0; i < 2; i++)
         if (cm->others[i] != NULL) model_free(cm->others[i]);
 }
+
+double counting_tolerance(counting_storage stored, const engine_options *o) {
+    bool int8 = o->kv_type == DTYPE_Q8_0 || (o->int8_activations && (stored == STORED_Q8_0 || stored == STORED_MIXED));
+    return int8 ? 0.1 : o->kv_type == DTYPE_F16 ? 0.01 : 0.001;
+}

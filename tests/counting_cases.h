@@ -2,7 +2,7 @@
 #ifndef TALLY_TESTS_COUNTING_CASES_H
 #define TALLY_TESTS_COUNTING_CASES_H
 
-#include "weights/model.h"
+#include "engine/engine.h"
 
 /* A random shape: every dimension differs from every other, and every switch of the configuration is drawn. */
 model_config counting_random_config(uint64_t *state);
@@ -20,5 +20,9 @@ typedef struct {
 /* A random model. rows: matrices lie as rows, as in a mapped file, and are packed on the fly. Ends the program on failure. */
 counting_model counting_model_make(const model_config *c, counting_storage stored, bool rows, uint64_t seed);
 void counting_model_free(counting_model *m);
+
+/* What rounding may move a logit by, in parts of the largest. The reference works in double, the engine in float: where a number is
+ * rounded to int8 or fp16, the two may round it to neighbours. */
+double counting_tolerance(counting_storage stored, const engine_options *o);
 
 #endif

@@ -10,7 +10,7 @@ typedef struct {
     const model_config *c;
     const execution_plan *plan;
     counting_sequence *const *seqs;
-    int n_rows;
+    int n_rows, n_ctx;
     int *row_seq, *pos; /* [n_rows] */
     counter count;
 } counting_run;

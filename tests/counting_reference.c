@@ -181,7 +181,7 @@ static int rows_prepare(counting_run *r, int *wanted) {
     int n_wanted = 0;
     for (int b = 0; b < r->plan->n_sequences; b++) {
         const plan_sequence *p = &r->plan->sequences[b];
-        if (p->n_cached != r->seqs[b]->n_tokens || p->n_cached + p->n_new > r->c->n_ctx) {
+        if (p->n_cached != r->seqs[b]->n_tokens || p->n_cached + p->n_new > r->n_ctx) {
             fprintf(stderr, "counting reference: the plan is of another sequence\n");
             exit(1);
         }
@@ -197,7 +197,7 @@ static int rows_prepare(counting_run *r, int *wanted) {
 void counting_step(term_counts *counts, double *logits, const model *m, const execution_plan *p,
                    counting_sequence *const *seqs) {
     *counts = (term_counts){{0}};
-    counting_run r = {.m = m, .c = &m->config, .plan = p, .seqs = seqs, .count = {.n = counts->n}};
+    counting_run r = {.m = m, .c = &m->config, .plan = p, .seqs = seqs, .n_ctx = seqs[0]->n_ctx, .count = {.n = counts->n}};
     size_t rows = 0;
     for (int b = 0; b < p->n_sequences; b++) rows += (size_t)p->sequences[b].n_new;
     int *memory = calloc(3 * rows, sizeof *memory), *wanted = memory + 2 * rows;

@@ -15,13 +15,14 @@
 
 /* One sequence: what is to come, and K and V of what has been. */
 typedef struct {
-    int n_tokens;              /* done */
+    int n_tokens, n_ctx;       /* done; room */
     int *ids;                  /* [n_ctx], filled in by the test as far as the next step goes */
     double *k, *v;             /* [n_layers][n_ctx][kv_dim] as stored: rounded to the cache's type; int8: whole numbers */
     double *k_scale, *v_scale; /* [n_layers][n_ctx][n_kv_heads]; 1 but for an int8 cache */
 } counting_sequence;
 
-void counting_sequence_init(counting_sequence *s, const model *m);
+/* n_ctx: the same for all sequences of a step. */
+void counting_sequence_init(counting_sequence *s, const model *m, int n_ctx);
 void counting_sequence_free(counting_sequence *s);
 /* to, initialised, gets the first n tokens of from. */
 void counting_sequence_copy(counting_sequence *to, const counting_sequence *from, int n, const model *m);

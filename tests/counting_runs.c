@@ -60,7 +60,7 @@ void counting_case_open(counting_case *k, const char *name, const model *m, cons
     engine_observe(k->e, observe, k);
     for (int b = 0; b < n; b++) {
         assert_int_equal(kv_sequence_create(&k->kv[b], engine_cache(k->e), engine_n_ctx(k->e), &e), OK);
-        counting_sequence_init(&k->seqs[b], m);
+        counting_sequence_init(&k->seqs[b], m, engine_n_ctx(k->e));
     }
 }
 
@@ -140,4 +140,32 @@ void counting_mixed(counting_case *k, const int *n_new, const int *n_logit_rows,
 void counting_fork(counting_case *k, int to, int from) {
     kv_sequence_fork(k->kv[to], k->kv[from], engine_cache(k->e));
     counting_sequence_copy(&k->seqs[to], &k->seqs[from], k->seqs[from].n_tokens, k->m);
+}
+
+/* Lengths one before, at and one after an edge of a page or of a query tile. */
+static int draw_length(uint64_t *state, int page_size, int most) {
+    int edges[] = {page_size, 2 * page_size, 3 * page_size, 16, 32, 48};
+    int n = edges[random_below(state, 6)] - 1 + random_below(state, 3);
+    return n < 1 ? 1 : n > most ? most : n;
+}
+
+void counting_exercise(counting_case *k, uint64_t *state) {
+    int B = k->n, n_ctx = engine_n_ctx(k->e), mixed = n_ctx < 40 ? B : B > 8 ? B : 8, steps = 3;
+    int n_new[MOST_SEQUENCES], n_rows[MOST_SEQUENCES], page = engine_cache(k->e)->layout.page_size;
+    for (int b = 0; b < B; b++) {
+        int n = draw_length(state, page, n_ctx - steps - (mixed - B + 1)), rows[] = {0, 1, n};
+        if (b > 0 && random_below(state, 2) == 0) {
+            counting_fork(k, b, b - 1);
+        } else {
+            counting_prefill(k, b, n, rows[random_below(state, 3)], state);
+        }
+    }
+    for (int i = 0; i < steps; i++) counting_decode(k, 0, B, state);
+    for (int b = 0, left = mixed; b < B; b++) {
+        int most = left - (B - 1 - b);
+        n_new[b] = 1 + random_below(state, most);
+        n_rows[b] = (const int[]){0, 1, n_new[b]}[random_below(state, 3)];
+        left -= n_new[b];
+    }
+    counting_mixed(k, n_new, n_rows, state);
 }

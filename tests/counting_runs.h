@@ -41,4 +41,8 @@ void counting_mixed(counting_case *k, const int *n_new, const int *n_logit_rows,
 /* Sequence `to`, which is empty, becomes a second sequence with the same tokens. */
 void counting_fork(counting_case *k, int to, int from);
 
+/* The usual course of a case: prompts of lengths around the edges of pages and tiles, some of them forks; three decode steps; a mixed
+ * step. The engine's steps take at least 8 rows. */
+void counting_exercise(counting_case *k, uint64_t *state);
+
 #endif

@@ -23,20 +23,6 @@ static engine_options options_of(dtype kv_type, int page_size, int chunk) {
     return o;
 }
 
-/* What rounding may move a logit by, in parts of the largest. The reference works in double, the engine in float: where a number is rounded
- * to int8 or fp16, the two may round it to neighbours. */
-static double tolerance_of(counting_storage stored, const engine_options *o) {
-    bool int8 = o->kv_type == DTYPE_Q8_0 || (o->int8_activations && (stored == STORED_Q8_0 || stored == STORED_MIXED));
-    return int8 ? 0.1 : o->kv_type == DTYPE_F16 ? 0.01 : 0.001;
-}
-
-/* Lengths one before, at and one after an edge of a page or of a query tile. */
-static int draw_length(uint64_t *state, int page_size, int most) {
-    int edges[] = {page_size, 2 * page_size, 3 * page_size, 16, 32, 48};
-    int n = edges[random_below(state, 6)] - 1 + random_below(state, 3);
-    return n < 1 ? 1 : n > most ? most : n;
-}
-
 static void run_random_shape(uint64_t seed, uint64_t sums[N_TERMS], int *n_steps, int *n_differ) {
     static const int pages[] = {1, 4, 16}, batches[] = {1, 3, 8}, chunks[] = {8, 11, 16, 33, 512};
     uint64_t state = seed * 7919 + 1;
@@ -53,23 +39,8 @@ static void run_random_shape(uint64_t seed, uint64_t sums[N_TERMS], int *n_steps
     snprintf(name, sizeof name, "shape %d", (int)seed);
     int B = batches[random_below(&state, 3)];
     counting_case_open(&k, name, cm.m, &o, B);
-    k.tolerance = tolerance_of(stored, &o);
-    for (int b = 0; b < B; b++) {
-        int n = draw_length(&state, o.page_size, 60), rows[] = {0, 1, n};
-        if (b > 0 && random_below(&state, 2) == 0) {
-            counting_fork(&k, b, b - 1);
-        } else {
-            counting_prefill(&k, b, n, rows[random_below(&state, 3)], &state);
-        }
-    }
-    for (int i = 0; i < 3; i++) counting_decode(&k, 0, B, &state);
-    int n_new[MOST_SEQUENCES], n_rows[MOST_SEQUENCES];
-    for (int b = 0, left = 8; b < B; b++) { /* 8 rows fit every chunk */
-        n_new[b] = left - (B - 1 - b) > 1 ? 1 + random_below(&state, left - (B - 1 - b)) : 1;
-        n_rows[b] = (const int[]){0, 1, n_new[b]}[random_below(&state, 3)];
-        left -= n_new[b];
-    }
-    counting_mixed(&k, n_new, n_rows, &state);
+    k.tolerance = counting_tolerance(stored, &o);
+    counting_exercise(&k, &state);
     for (int i = 0; i < N_TERMS; i++) sums[i] += k.sums[i];
     *n_steps += k.n_steps;
     *n_differ += k.n_differ;
@@ -111,7 +82,7 @@ static void every_length_around_a_page_and_a_tile_agrees_chunked_and_not(void **
             engine_options o = options_of(cache_types[(p + h) % 3], pages[p], chunks[h]);
             counting_case k;
             counting_case_open(&k, "lengths", cm.m, &o, 1);
-            k.tolerance = tolerance_of(STORED_F16, &o);
+            k.tolerance = counting_tolerance(STORED_F16, &o);
             for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
                 kv_sequence_truncate(k.kv[0], 0, engine_cache(k.e));
                 k.seqs[0].n_tokens = 0;
@@ -132,7 +103,7 @@ static int shared_by_forks(const model *m, dtype kv_type, int page_size, int n, 
     uint64_t seed = (uint64_t)n;
     counting_case k;
     counting_case_open(&k, "forks", m, &o, B);
-    k.tolerance = tolerance_of(STORED_F32, &o);
+    k.tolerance = counting_tolerance(STORED_F32, &o);
     counting_prefill(&k, 0, n, 0, &seed);
     for (int b = 1; b < B; b++) counting_fork(&k, b, 0);
     for (int i = 0; i < 4; i++) counting_decode(&k, 0, B, &seed);
@@ -168,7 +139,7 @@ static uint64_t merges_done(int window, dtype kv_type, int n_threads) {
     uint64_t seed = 3;
     counting_case k;
     counting_case_open(&k, "ranges", cm.m, &o, 3);
-    k.tolerance = tolerance_of(STORED_F32, &o);
+    k.tolerance = counting_tolerance(STORED_F32, &o);
     counting_prefill(&k, 0, 254, 1, &seed);
     for (int i = 0; i < 4; i++) counting_decode(&k, 0, 1, &seed); /* 255 to 258 keys */
     counting_prefill(&k, 0, 253, 1, &seed);
@@ -207,7 +178,7 @@ static void rows_longer_than_a_slice_agree(void **state) {
             uint64_t seed = 3;
             counting_case k;
             counting_case_open(&k, "long rows", cm.m, &o, 1);
-            k.tolerance = tolerance_of((counting_storage)stored, &o);
+            k.tolerance = counting_tolerance((counting_storage)stored, &o);
             counting_prefill(&k, 0, 9, 9, &seed);
             counting_decode(&k, 0, 1, &seed);
             assert_int_equal(k.n_steps, 2);
@@ -236,7 +207,7 @@ static void products_through_blas_agree(void **state) {
         uint64_t seed = 3;
         counting_case k;
         counting_case_open(&k, "blas", cm.m, &o, 1);
-        k.tolerance = tolerance_of((counting_storage)stored, &o);
+        k.tolerance = counting_tolerance((counting_storage)stored, &o);
         counting_prefill(&k, 0, 21, 1, &seed); /* through sgemm */
         counting_decode(&k, 0, 1, &seed);      /* too few rows for it */
         assert_int_equal(k.n_differ, 0);
