@@ -81,8 +81,8 @@ static void alibi_slopes(float *out, int n_heads) {
     }
 }
 
-status engine_memory_prepare(engine *e, error *err) {
-    step *s = &e->step;
+size_t engine_memory_measure(engine *e) {
+    const step *s = &e->step;
     const engine_options *o = &e->options;
     carver measure = {0};
     arena_lay(e, &measure);
@@ -93,7 +93,14 @@ status engine_memory_prepare(engine *e, error *err) {
     if (each < row) each = round_up(row, 4096);
     e->arena_bytes = measure.used;
     e->scratch_bytes = each * (size_t)o->n_threads;
-    if (!measure.overflow) {
+    return measure.overflow ? 0 : each;
+}
+
+status engine_memory_prepare(engine *e, error *err) {
+    step *s = &e->step;
+    const engine_options *o = &e->options;
+    size_t each = engine_memory_measure(e);
+    if (each > 0) {
         e->arena = pages_take(e->arena_bytes);
         e->scratch = pages_take(e->scratch_bytes);
     }

@@ -99,15 +99,19 @@ static status pages_settle(engine *e, const kv_layout *l, int *n_pages, error *e
     return OK;
 }
 
-static status cache_prepare(engine *e, error *err) {
+static status cache_settle(engine *e, kv_layout *l, int *n_pages, error *err) {
     const model_config *c = &e->model->config;
-    kv_layout l;
-    int n_pages = 0;
-    if (!kv_layout_init(&l, e->options.kv_type, e->options.page_size, c->n_kv_heads, c->head_dim)) {
+    if (!kv_layout_init(l, e->options.kv_type, e->options.page_size, c->n_kv_heads, c->head_dim)) {
         return error_set(err, ERR_LIMIT, "a page of %d tokens is too large", e->options.page_size);
     }
-    status st = pages_settle(e, &l, &n_pages, err);
-    return st != OK ? st : kv_cache_create(&e->cache, &l, c->n_layers, n_pages, err);
+    return pages_settle(e, l, n_pages, err);
+}
+
+static status cache_prepare(engine *e, error *err) {
+    kv_layout l;
+    int n_pages = 0;
+    status st = cache_settle(e, &l, &n_pages, err);
+    return st != OK ? st : kv_cache_create(&e->cache, &l, e->model->config.n_layers, n_pages, err);
 }
 
 static void step_init(engine *e) {
@@ -182,4 +186,41 @@ void engine_free(engine *e) {
     pages_free(e->arena, e->arena_bytes);
     pages_free(e->scratch, e->scratch_bytes);
     free(e);
+}
+
+/* An engine as far as sizes go; e->model is a stand-in that has a configuration, and rotations where a model would have them. */
+static status plan_memory(engine *e, engine_memory *out, error *err) {
+    kv_layout l;
+    int n_pages = 0;
+    status st = options_settle(e, err);
+    threads_settle(e);
+    if (st == OK) st = cache_settle(e, &l, &n_pages, err);
+    if (st != OK) return st;
+    step_init(e);
+    if (engine_memory_measure(e) == 0) return error_set(err, ERR_MEMORY, "activations of a step do not fit in any memory");
+    out->pool = (size_t)n_pages * l.page_bytes * (size_t)e->model->config.n_layers;
+    out->tables = engine_table_bytes(n_pages);
+    out->activations = e->arena_bytes;
+    out->scratch = e->scratch_bytes;
+    return OK;
+}
+
+status engine_memory_plan(engine_memory *out, const model_config *c, const engine_options *o, error *err) {
+    float there = 0;
+    engine *e = calloc(1, sizeof *e);
+    model *m = calloc(1, sizeof *m);
+    *out = (engine_memory){0};
+    status st = e == NULL || m == NULL ? error_set(err, ERR_MEMORY, "out of memory for the plan") : OK;
+    if (st == OK) {
+        m->config = *c;
+        if (c->position == POSITION_ROPE) m->rope_freq = &there;
+        if (c->position == POSITION_ROPE && c->rope_local_base != 0) m->rope_local_freq = &there;
+        e->model = m;
+        e->options = *o;
+        e->multiply_adds = (double)config_params(c).matrices;
+        st = plan_memory(e, out, err);
+    }
+    free(m);
+    free(e);
+    return st;
 }

@@ -137,7 +137,8 @@ const weight_storage *engine_storage(const engine *e) {
 }
 
 engine_memory engine_memory_use(const engine *e) {
-    size_t tables = (size_t)e->cache->n_pages * (3 * sizeof(int) + sizeof(uint64_t));
-    return (engine_memory){
-        .pool = e->cache->pool_bytes, .tables = tables, .activations = e->arena_bytes, .scratch = e->scratch_bytes};
+    return (engine_memory){.pool = e->cache->pool_bytes,
+                           .tables = engine_table_bytes(e->cache->n_pages),
+                           .activations = e->arena_bytes,
+                           .scratch = e->scratch_bytes};
 }

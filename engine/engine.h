@@ -69,5 +69,7 @@ typedef struct {
     size_t pool, tables, activations, scratch;
 } engine_memory;
 engine_memory engine_memory_use(const engine *e);
+/* The same before there is an engine: what a model of that configuration would need under these options. Takes none of it. */
+status engine_memory_plan(engine_memory *out, const model_config *c, const engine_options *o, error *err);
 
 #endif

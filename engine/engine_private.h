@@ -28,6 +28,13 @@ struct engine {
 
 /* arena.c: lays out the arena and the workers' scratch. */
 status engine_memory_prepare(engine *e, error *err);
+/* Sets their sizes only; returns the bytes of one worker's scratch, 0 on overflow. */
+size_t engine_memory_measure(engine *e);
+
+/* Bytes of what the cache keeps about each page. */
+static inline size_t engine_table_bytes(int n_pages) {
+    return (size_t)n_pages * (3 * sizeof(int) + sizeof(uint64_t));
+}
 
 /* How many workers so many rows are worth. */
 int engine_workers_worth(const engine *e, double n_rows);
