@@ -143,6 +143,17 @@ static void report_capacity(report *r, const question *q, uint64_t resident) {
     result_formula(a, "floor(bytes / cache of one user)", "floor(%s / %s)", N(c.left), N(estimate_cache(q, q->context)));
 }
 
+/* What the process takes at most; left out where this program could not run the question. */
+static void report_peak(report *r, const question *q) {
+    peak_memory m;
+    if (!q->has_config || q->weight_bytes != 0 || q->kv_bytes != 0 || q->resident != 0) return;
+    if (estimate_peak(&m, q, NULL) != OK) return;
+    result *a = report_exact(r, "peak_memory_bytes", "most memory of this program, one thread", m.total, UNIT_BYTES);
+    result_formula(a, "weights and vectors + pool of pages + page bookkeeping + activations and scratch", "%s + %s + %s + %s",
+                   N(m.weights), N(m.pool), N(m.tables), N(m.activations));
+    result_note(a, "beyond what an empty process with the same libraries takes; steps of at most %d rows", q->chunk);
+}
+
 void cost_report_memory(report *r, const question *q) {
     uint64_t resident = q->params != 0 || q->resident != 0 ? estimate_resident(q) : 0, token = question_kv_bytes(q);
     bool together = resident != 0 && token != 0 && q->context != 0;
@@ -153,5 +164,6 @@ void cost_report_memory(report *r, const question *q) {
         result *a = report_exact(r, "memory_bytes", "weights and caches", resident + q->batch * one, UNIT_BYTES);
         result_formula(a, "weights + users × cache of one user", "%s + %s × %s", N(resident), N(q->batch), N(one));
     }
+    if (together) report_peak(r, q);
     if (q->memory != 0 || q->kv_memory != 0) report_capacity(r, q, resident);
 }

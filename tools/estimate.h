@@ -45,4 +45,12 @@ capacity estimate_capacity(const question *q, uint64_t resident);
 /* Bytes of a cache of n tokens, in whole pages where q->page_size is given. */
 uint64_t estimate_cache(const question *q, uint64_t n_tokens);
 
+/* Most memory that this program takes for q->batch users of q->context tokens, on one thread: weights, vectors, pages, what is kept about
+ * pages, activations, scratch. A shape in one of the storage types only. */
+typedef struct {
+    uint64_t weights, pool, tables, activations; /* activations with the worker's scratch */
+    uint64_t total;
+} peak_memory;
+status estimate_peak(peak_memory *out, const question *q, error *e);
+
 #endif
