@@ -1,0 +1,307 @@
+/* scheduler.c - who waits, who runs, who has to go. What a step does: scheduler_step.c. */
+#include "engine/scheduler.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/scheduler_private.h"
+#include "kernels/sizes.h"
+
+const char *const finish_words[N_FINISH] = {
+#define FINISH_NAME(id, words) words,
+    FINISH_LIST(FINISH_NAME)
+#undef FINISH_NAME
+};
+
+void scheduler_options_init(scheduler_options *o) {
+    *o = (scheduler_options){.prefix_cache = true, .prefix_hash_mask = UINT64_MAX};
+}
+
+double scheduler_now(const scheduler *s) {
+    if (s->options.clock != NULL) return s->options.clock(s->options.clock_user);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The window that all layers have, or 0: pages can be given back only when no layer will read them again. */
+static int common_window(const model_config *c) {
+    for (int il = 0; il < c->n_layers; il++) {
+        if (!c->layer_windowed[il]) return 0;
+    }
+    return c->window;
+}
+
+static status arrays_take(scheduler *s, error *err) {
+    size_t n = (size_t)s->n_slots, n_vocab = (size_t)engine_model(s->engine)->config.n_vocab, bytes;
+    s->running = calloc(n, sizeof *s->running);
+    s->order = calloc(n, sizeof *s->order);
+    s->parts = calloc(n, sizeof *s->parts);
+    s->costs = calloc(n, sizeof *s->costs);
+    s->idle = calloc(n, sizeof *s->idle);
+    s->all = calloc(n, sizeof *s->all);
+    s->fill = calloc((size_t)s->cache->n_pages, sizeof *s->fill);
+    s->row = calloc(n_vocab, sizeof *s->row);
+    s->logits = size_mul(n, n_vocab, &bytes) ? calloc(bytes, sizeof *s->logits) : NULL;
+    if (!s->running || !s->order || !s->parts || !s->costs || !s->idle || !s->all || !s->fill || !s->row || !s->logits) {
+        return error_set(err, ERR_MEMORY, "out of memory for %d sequences at once (lower --parallel)", s->n_slots);
+    }
+    for (int i = 0; i < s->n_slots; i++, s->n_idle++) {
+        status st = kv_sequence_create(&s->idle[i], s->cache, engine_n_ctx(s->engine), err);
+        if (st != OK) return st;
+        s->all[i] = s->idle[i];
+    }
+    return sample_scratch_create(&s->scratch, (int)n_vocab, s->options.n_allowed > 0 ? s->options.n_allowed : (int)n_vocab,
+                                 err);
+}
+
+status scheduler_create(scheduler **out, engine *e, const scheduler_options *o, completion_done done, void *user, error *err) {
+    *out = NULL;
+    scheduler *s = calloc(1, sizeof *s);
+    if (s == NULL) return error_set(err, ERR_MEMORY, "out of memory for the scheduler");
+    *s = (scheduler){.engine = e, .cache = engine_cache(e), .options = *o, .done = done, .user = user};
+    s->n_slots = engine_max_sequences(e);
+    s->window = common_window(&engine_model(e)->config);
+    status st = arrays_take(s, err);
+    if (st == OK && o->prefix_cache) st = prefix_cache_create(&s->prefix, s->cache, o->prefix_hash_mask, err);
+    if (st != OK) {
+        scheduler_free(s);
+        return st;
+    }
+    *out = s;
+    return OK;
+}
+
+static void completion_free(completion *c) {
+    for (completion *next; c != NULL; c = next) {
+        next = c->follower;
+        free(c->ids);
+        free(c);
+    }
+}
+
+void scheduler_free(scheduler *s) {
+    if (s == NULL) return;
+    for (int i = 0; i < s->n_running; i++) completion_free(s->running[i]);
+    for (completion *c = s->waiting, *next; c != NULL; c = next) {
+        next = c->next;
+        completion_free(c);
+    }
+    for (int i = 0; s->all != NULL && i < s->n_slots; i++) kv_sequence_free(s->all[i], s->cache);
+    prefix_cache_free(s->prefix);
+    sample_scratch_free(&s->scratch);
+    free(s->running);
+    free(s->order);
+    free(s->parts);
+    free(s->costs);
+    free(s->idle);
+    free(s->all);
+    free(s->fill);
+    free(s->row);
+    free(s->logits);
+    free(s);
+}
+
+int scheduler_pages_for(const scheduler *s, long long n_tokens) {
+    long long size = s->cache->layout.page_size, pages = (n_tokens + size - 1) / size;
+    if (s->window > 0) {
+        /* A chunk's rows, and what its first row sees behind it, wherever in a page that begins. */
+        long long seen = (s->window - 1 + engine_max_rows(s->engine) + size - 1) / size + 1;
+        if (seen < pages) pages = seen;
+    }
+    return (int)pages;
+}
+
+static status request_check(const scheduler *s, const request *r, error *err) {
+    const model_config *c = &engine_model(s->engine)->config;
+    int n_ctx = engine_n_ctx(s->engine);
+    if (r->n_ids < 1) return error_set(err, ERR_ARGUMENT, "an empty prompt (give at least one token)");
+    if (r->n_ids > n_ctx) {
+        return error_set(
+            err, ERR_LIMIT,
+            "a prompt of %d tokens does not fit the context of %d (shorten it, or raise --ctx-size up to the model's %d)",
+            r->n_ids, n_ctx, c->n_ctx);
+    }
+    for (int i = 0; i < r->n_ids; i++) {
+        if (r->ids[i] >= 0 && r->ids[i] < c->n_vocab) continue;
+        return error_set(err, ERR_ARGUMENT, "token id %d is not in the vocabulary (0 to %d)", r->ids[i], c->n_vocab - 1);
+    }
+    if (r->n_samples < 1 || r->n_samples > s->n_slots) {
+        return error_set(err, ERR_LIMIT, "%d samples of a prompt run together, and at most %d sequences do (raise --parallel)",
+                         r->n_samples, s->n_slots);
+    }
+    long long longest = r->max_new < 0 ? n_ctx : (long long)r->n_ids + (r->max_new > 1 ? r->max_new - 1 : 0);
+    if (longest > n_ctx) longest = n_ctx;
+    int pages = scheduler_pages_for(s, longest);
+    if (pages > s->cache->n_pages) {
+        return error_set(
+            err, ERR_LIMIT,
+            "a request of up to %lld tokens takes %d pages of %d, and the KV cache has %d (shorten the prompt, lower "
+            "-n or --ctx-size, or raise --kv-pages or --kv-mem)",
+            longest, pages, s->cache->layout.page_size, s->cache->n_pages);
+    }
+    return sampling_check(&r->sampling, err);
+}
+
+static completion *completion_make(const scheduler *s, const request *r, int sample) {
+    int room = engine_n_ctx(s->engine) + 1; /* the last token drawn has no place in the cache */
+    if (r->max_new >= 0 && r->max_new < room - r->n_ids) room = r->n_ids + r->max_new;
+    completion *c = calloc(1, sizeof *c);
+    if (c == NULL) return NULL;
+    *c = (completion){.user = r->user,
+                      .sample = sample,
+                      .ids = malloc((size_t)room * sizeof *c->ids),
+                      .n_prompt = r->n_ids,
+                      .n_ids = r->n_ids,
+                      .max_new = r->max_new,
+                      .sampling = r->sampling};
+    if (c->ids == NULL) {
+        free(c);
+        return NULL;
+    }
+    memcpy(c->ids, r->ids, (size_t)r->n_ids * sizeof *c->ids);
+    sample_rng_init(&c->rng, r->seed, (uint64_t)sample);
+    c->bill.submitted = scheduler_now(s);
+    return c;
+}
+
+/* Puts c where its age belongs. */
+static void queue_insert(scheduler *s, completion *c) {
+    completion **link = &s->waiting;
+    while (*link != NULL && (*link)->number < c->number) link = &(*link)->next;
+    c->next = *link;
+    *link = c;
+    s->stats.n_waiting++;
+}
+
+status scheduler_submit(scheduler *s, const request *r, error *err) {
+    status st = request_check(s, r, err);
+    if (st != OK) return st;
+    completion *first = NULL, **link = &first;
+    for (int i = 0; i < r->n_samples; i++, link = &(*link)->follower) {
+        *link = completion_make(s, r, i);
+        if (*link == NULL) {
+            completion_free(first);
+            return error_set(err, ERR_MEMORY, "out of memory for a request of %d tokens", r->n_ids);
+        }
+        (*link)->number = s->n_submitted++;
+    }
+    first->n_followers = r->n_samples - 1;
+    queue_insert(s, first);
+    return OK;
+}
+
+bool scheduler_busy(const scheduler *s) {
+    return s->waiting != NULL || s->n_running > 0;
+}
+
+void scheduler_join(scheduler *s, completion *c) {
+    int at = s->n_running++;
+    for (; at > 0 && s->running[at - 1]->number > c->number; at--) s->running[at] = s->running[at - 1];
+    s->running[at] = c;
+    c->kv = s->idle[--s->n_idle];
+    s->n_expected += c->n_followers;
+}
+
+/* c's sequence is idle again, and c is nowhere. */
+static void leave(scheduler *s, completion *c) {
+    int at = 0;
+    while (s->running[at] != c) at++;
+    memmove(s->running + at, s->running + at + 1, (size_t)(s->n_running - at - 1) * sizeof *s->running);
+    s->n_running--;
+    kv_sequence_truncate(c->kv, 0, s->cache);
+    s->idle[s->n_idle++] = c->kv;
+    c->kv = NULL;
+    c->mark = (prefix_mark){0};
+    c->n_new = c->n_promised = 0;
+    s->n_expected -= c->n_followers;
+}
+
+void scheduler_preempt(scheduler *s, completion *c) {
+    leave(s, c);
+    queue_insert(s, c);
+    c->bill.n_preempted++;
+    s->stats.n_preemptions++;
+}
+
+void scheduler_finish(scheduler *s, completion *c, finish_reason why) {
+    c->finish = why;
+    c->bill.finished = scheduler_now(s);
+    leave(s, c);
+    s->stats.n_done++;
+    s->stats.n_failed += why == FINISH_FAILED;
+    s->stats.n_recomputed += c->bill.n_recomputed;
+    s->stats.n_reused += c->bill.n_reused;
+    s->stats.flops_reused += c->bill.flops_reused;
+    s->stats.kv_bytes_reused += c->bill.kv_bytes_reused;
+    if (s->done != NULL) s->done(s->user, c);
+    completion_free(c);
+}
+
+void scheduler_adopt(scheduler *s, completion *c) {
+    if (s->prefix == NULL) return;
+    prefix_cache_adopt(s->prefix, c->kv, &c->mark, c->ids, c->n_ids);
+    if (s->window > 0) kv_sequence_drop_before(c->kv, c->kv->n_tokens - s->window + 1, s->cache);
+}
+
+/* Pages that running completions will still take for tokens they have. */
+static long long pages_owed(const scheduler *s) {
+    long long n = 0;
+    for (int i = 0; i < s->n_running; i++) {
+        const completion *c = s->running[i];
+        int all = scheduler_pages_for(s, c->n_ids), held = c->kv->n_pages - c->kv->n_dropped;
+        if (all > held) n += all - held;
+    }
+    return n;
+}
+
+/* The oldest that waits comes in when its tokens fit beside what the others already need, with a page for each to go on with: else it
+ * would soon be the youngest that has to go. Alone it always comes in. */
+static bool admit_one(scheduler *s) {
+    completion *c = s->waiting;
+    if (c == NULL || s->n_running + s->n_expected + 1 + c->n_followers > s->n_slots) return false;
+    long long owed = pages_owed(s), n_others = s->n_running;
+    scheduler_join(s, c);
+    scheduler_adopt(s, c);
+    int all = scheduler_pages_for(s, c->n_ids), held = c->kv->n_pages - c->kv->n_dropped;
+    if (n_others > 0 && (all > held ? all - held : 0) + owed + n_others > s->cache->n_free) {
+        leave(s, c);
+        return false;
+    }
+    s->waiting = c->next;
+    s->stats.n_waiting--;
+    if (c->bill.n_preempted == 0) c->bill.admitted = scheduler_now(s);
+    return true;
+}
+
+void scheduler_admit(scheduler *s) {
+    while (admit_one(s)) {}
+}
+
+const scheduler_stats *scheduler_statistics(scheduler *s) {
+    s->stats.n_running = s->n_running;
+    return &s->stats;
+}
+
+status scheduler_check(const scheduler *s, error *err) {
+    int expected = 0, waiting = 0;
+    for (int i = 0; i < s->n_running; i++) {
+        expected += s->running[i]->n_followers;
+        if (i > 0 && s->running[i - 1]->number >= s->running[i]->number) {
+            return error_set(err, ERR_MISMATCH, "running completions are not in the order of their age");
+        }
+    }
+    for (const completion *c = s->waiting; c != NULL; c = c->next, waiting++) {
+        if (c->kv != NULL || (c->next != NULL && c->next->number <= c->number)) {
+            return error_set(err, ERR_MISMATCH, "waiting completions hold pages, or are not in the order of their age");
+        }
+    }
+    if (expected != s->n_expected || waiting != s->stats.n_waiting || s->n_running + s->n_idle != s->n_slots ||
+        s->n_running + expected > s->n_slots) {
+        return error_set(err, ERR_MISMATCH, "%d run, %d are expected (%d), %d wait (%d), %d sequences of %d are idle",
+                         s->n_running, expected, s->n_expected, waiting, s->stats.n_waiting, s->n_idle, s->n_slots);
+    }
+    status st = kv_cache_check(s->cache, s->all, s->n_slots, err);
+    return st == OK && s->prefix != NULL ? prefix_cache_check(s->prefix, err) : st;
+}
