@@ -9,6 +9,7 @@
     X(check, "predicted, counted, measured: term by term")                                                                     \
     X(trace, "the KV cache step by step")                                                                                      \
     X(tokenize, "text to token ids and pieces, and back")                                                                      \
+    X(convert, "a checkpoint as GGUF or safetensors, in another type")                                                         \
     X(inspect, "what a checkpoint holds: metadata, every tensor, totals")                                                      \
     X(cost, "what a model will cost: formula, numbers, result")                                                                \
     X(lesson, "every number of the lesson, predicted, and counted where it can be run")                                        \

@@ -138,10 +138,10 @@ static bool is_bias(const named *x) {
 
 static json_t *questions(const draft *d) {
     bool learned = !is_free(d, "positions");
-    json_t *config = json_pack("{s:{s:s}, s:{s:s}, s:f, s:{s:s}, s:{s:s, s:f}}", "n_heads", "ask",
-                               "n_heads: how many query heads? (a number here, or {\"key\": \"config.n_head\"})", "norm", "ask",
-                               "norm: rms or layer?", "norm_eps", 1e-5, "activation", "ask",
-                               "activation: relu, silu, gelu_erf or gelu_tanh?", "attn_scale", "of", "head_dim", "power", -0.5);
+    json_t *config =
+        json_pack("{s:{s:s}, s:{s:s}, s:f, s:{s:s}, s:{s:s, s:f}}", "n_heads", "ask", "n_heads: how many query heads?", "norm",
+                  "ask", "norm: rms or layer?", "norm_eps", 1e-5, "activation", "ask",
+                  "activation: relu, silu, gelu_erf or gelu_tanh?", "attn_scale", "of", "head_dim", "power", -0.5);
     if (learned)
         json_object_set_new(config, "position", json_string("learned"));
     else

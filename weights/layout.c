@@ -8,9 +8,9 @@
 
 extern const embedded_file layout_files[];
 
-static const char *const layout_keys[] = {"name",   "title",  "family",        "like",   "recognise",  "tensors",
-                                          "config", "ignore", "assume",        "refuse", "vocabulary", "bos",
-                                          "eos",    "pad",    "sample_prompt", NULL};
+static const char *const layout_keys[] = {"name",   "title",  "family", "like",          "recognise", "tensors",
+                                          "config", "ignore", "assume", "refuse",        "writes",    "vocabulary",
+                                          "bos",    "eos",    "pad",    "sample_prompt", NULL};
 static const char *const spec_keys[] = {"name",      "bias",     "transposed", "order", "offset",
                                         "skip_rows", "computed", "optional",   NULL};
 static const char *const merged_keys[] = {"tensors", "config", NULL};

@@ -93,7 +93,9 @@ static json_t *vocabulary_array(json_t *value, int n_vocab) {
 }
 
 static status finish(loader *l, model *m) {
-    const char *prompt = json_string_value(json_object_get(l->found.layout, "sample_prompt"));
+    const json_t *sample = json_object_get(l->found.layout, "sample_prompt");
+    json_t *sample_text = sample != NULL ? resolve_expression(&l->r, sample) : NULL;
+    const char *prompt = json_string_value(sample_text);
     const json_t *vocabulary = json_object_get(l->found.layout, "vocabulary");
     /* An array here is the vocabulary itself, not a list of alternatives. */
     json_t *value = json_is_array(vocabulary) ? json_incref((json_t *)vocabulary)
@@ -106,9 +108,10 @@ static status finish(loader *l, model *m) {
     snprintf(m->layout, sizeof m->layout, "%s", layout_name(l->found.layout));
     if (l->found.note[0] != '\0') json_array_append_new(m->assumptions, json_string(l->found.note));
     json_array_extend(m->assumptions, l->r.assumptions);
-    if (prompt != NULL && (m->sample_prompt = strdup(prompt)) == NULL)
-        return error_set(l->e, ERR_MEMORY, "%s: no memory", l->c->path);
-    return l->r.st;
+    if (prompt != NULL) m->sample_prompt = strdup(prompt);
+    bool failed = prompt != NULL && m->sample_prompt == NULL;
+    json_decref(sample_text);
+    return failed ? error_set(l->e, ERR_MEMORY, "%s: no memory", l->c->path) : l->r.st;
 }
 
 static void loader_free(loader *l) {
