@@ -1,6 +1,6 @@
 #include "kernels/linear.h"
 
-#include <string.h>
+#include <limits.h>
 
 #include "kernels/blas.h"
 #include "kernels/panel.h"
@@ -10,25 +10,29 @@
  * saves a pass. The bits are the same: the conversion is exact. */
 enum { DECODE_ROWS = 8 };
 
-enum { GROUP_ROWS = PANEL_GROUP * PANEL_ROWS };
+/* Panels that lie as the products want them go through in one call, as far as their outputs fit the tile; others PANEL_GROUP at a time. */
+enum { GROUP_ROWS = PANEL_GROUP * PANEL_ROWS, TILE_LEAST_FLOATS = 32 * 1024 };
 
-/* A worker's scratch: [tile | tile of the gate | decoded fp32 panels | packed panels]. */
+/* A worker's scratch: [decoded fp32 panels | packed panels | tile | tile of the gate]. */
 typedef struct {
-    float *tile, *gate_tile; /* [max rows, 64] */
-    float *decoded;          /* [PANEL_GROUP][PANEL_COLUMNS][16] */
+    float *decoded; /* [PANEL_GROUP][PANEL_COLUMNS][16] */
     void *packed;
+    float *tile, *gate_tile; /* [n_rows, 16 * the panels of a group] */
+    size_t tile_floats;      /* room in each */
 } linear_scratch;
 
 size_t linear_scratch_bytes(int max_rows) {
-    return 2 * (size_t)max_rows * GROUP_ROWS * sizeof(float) + 2 * (size_t)PANEL_SLICE_BYTES;
+    size_t tile = (size_t)max_rows * GROUP_ROWS > TILE_LEAST_FLOATS ? (size_t)max_rows * GROUP_ROWS : TILE_LEAST_FLOATS;
+    return 2 * tile * sizeof(float) + 2 * (size_t)PANEL_SLICE_BYTES;
 }
 
-static linear_scratch scratch_of(const worker *w, int n_rows) {
+static linear_scratch scratch_of(const worker *w) {
     linear_scratch s;
     s.decoded = w->scratch;
     s.packed = s.decoded + PANEL_SLICE_BYTES / sizeof(float);
     s.tile = s.decoded + 2 * (PANEL_SLICE_BYTES / sizeof(float));
-    s.gate_tile = s.tile + (size_t)n_rows * GROUP_ROWS;
+    s.tile_floats = (w->scratch_bytes - 2 * (size_t)PANEL_SLICE_BYTES) / (2 * sizeof(float)) / 16 * 16;
+    s.gate_tile = s.tile + s.tile_floats;
     return s;
 }
 
@@ -105,12 +109,17 @@ static void slice_product(float *y, size_t ldy, const panel_slice *s, const matr
     post_multiply_adds(m, in->n_rows, s->n_columns, s->width, w);
 }
 
-/* y[t][0..width) = x[t] . rows of n_panels panels. The one place that chooses how. */
-static void group_product(float *y, size_t ldy, const matrix *m, int panel, int n_panels, const linear_input *in, worker *w) {
-    linear_scratch s = scratch_of(w, in->n_rows);
-    bool int8 = meets_int8(m, in->mode);
+/* Does a product loop take the panels of m as they lie? Else they are decoded first. The one place that chooses. */
+static bool taken_as_it_lies(const matrix *m, const linear_input *in) {
     product_kind kind = dtype_info(m->type)->storage->product;
-    bool as_it_lies = int8 || kind == PRODUCT_F32 || (kind == PRODUCT_F16 && in->n_rows < DECODE_ROWS);
+    return meets_int8(m, in->mode) || kind == PRODUCT_F32 || (kind == PRODUCT_F16 && in->n_rows < DECODE_ROWS);
+}
+
+/* y[t][0..width) = x[t] . rows of n_panels panels. */
+static void group_product(float *y, size_t ldy, const matrix *m, int panel, int n_panels, const linear_input *in, worker *w) {
+    linear_scratch s = scratch_of(w);
+    bool int8 = meets_int8(m, in->mode), as_it_lies = taken_as_it_lies(m, in);
+    product_kind kind = dtype_info(m->type)->storage->product;
     int step = m->packed && as_it_lies ? m->n_cols : panel_columns(m);
     for (int column = 0; column < m->n_cols; column += step) {
         int n = m->n_cols - column < step ? m->n_cols - column : step;
@@ -137,9 +146,16 @@ static void group_bias(float *y, size_t ldy, const matrix *m, int panel, int wid
     meter_post(&w->meter, TERM_FLOPS_BIAS, (uint64_t)n_rows * (uint64_t)width);
 }
 
-/* The next group from `panel`: up to PANEL_GROUP full panels, or the short last one alone. */
-static int group_size(const matrix *m, int panel, int end, int *width) {
-    int full = m->n_rows / PANEL_ROWS, n = end - panel < PANEL_GROUP ? end - panel : PANEL_GROUP;
+/* Panels that go through at once, full ones: into `room` floats where they pass through a tile. */
+static int group_panels(const matrix *m, const linear_input *in, size_t room) {
+    if (in->mode->blas != NULL || !m->packed || !taken_as_it_lies(m, in)) return PANEL_GROUP;
+    size_t n = room / ((size_t)in->n_rows * PANEL_ROWS);
+    return n < PANEL_GROUP ? PANEL_GROUP : n > INT_MAX / PANEL_ROWS ? INT_MAX / PANEL_ROWS : (int)n;
+}
+
+/* The next group from `panel`: up to `most` full panels, or the short last one alone. */
+static int group_size(const matrix *m, int panel, int end, int most, int *width) {
+    int full = m->n_rows / PANEL_ROWS, n = end - panel < most ? end - panel : most;
     if (panel >= full) {
         *width = matrix_panel_width(m, panel);
         return 1;
@@ -172,8 +188,9 @@ void linear(const linear_output *out, int n_out, const float *x, int n_rows, con
         if (mode->blas != NULL && begin < end) {
             blas_product(out[i].y + (size_t)begin * PANEL_ROWS, (size_t)m->n_rows, m, begin, end, x, n_rows, mode->blas, w);
         }
+        int most = group_panels(m, &in, SIZE_MAX);
         for (int p = begin, n, width; p < end; p += n) {
-            n = group_size(m, p, end, &width);
+            n = group_size(m, p, end, most, &width);
             float *y = out[i].y + (size_t)p * PANEL_ROWS;
             if (mode->blas == NULL) group_product(y, (size_t)m->n_rows, m, p, n, &in, w);
             group_bias(y, (size_t)m->n_rows, m, p, width, n_rows, w);
@@ -185,30 +202,31 @@ void linear(const linear_output *out, int n_out, const float *x, int n_rows, con
     worker_barrier(w);
 }
 
-/* A group into a tile of scratch, bias added; returns its width. */
+/* A group into a tile of scratch, [n_rows, width], bias added. */
 static void group_tile(float *tile, const matrix *m, int panel, int n_panels, int width, const linear_input *in, worker *w) {
     if (in->mode->blas != NULL) {
-        blas_product(tile, GROUP_ROWS, m, panel, panel + n_panels, in->x, in->n_rows, in->mode->blas, w);
+        blas_product(tile, (size_t)width, m, panel, panel + n_panels, in->x, in->n_rows, in->mode->blas, w);
     } else {
-        group_product(tile, GROUP_ROWS, m, panel, n_panels, in, w);
+        group_product(tile, (size_t)width, m, panel, n_panels, in, w);
     }
-    group_bias(tile, GROUP_ROWS, m, panel, width, in->n_rows, w);
+    group_bias(tile, (size_t)width, m, panel, width, in->n_rows, w);
 }
 
 void linear_add(float *y, const matrix *m, const float *x, int n_rows, float scale, const linear_mode *mode, worker *w) {
     linear_input in = input_make(x, n_rows, m->n_cols, mode, meets_int8(m, mode), w);
-    float *tile = scratch_of(w, n_rows).tile;
-    int first, last;
+    linear_scratch s = scratch_of(w);
+    int first, last, most = group_panels(m, &in, s.tile_floats);
     worker_share(w, matrix_n_panels(m), &first, &last);
     for (int p = first, n, width; p < last; p += n) {
-        n = group_size(m, p, last, &width);
-        group_tile(tile, m, p, n, width, &in, w);
+        n = group_size(m, p, last, most, &width);
+        group_tile(s.tile, m, p, n, width, &in, w);
         for (int t = 0; t < n_rows; t++) {
             float *row = y + (size_t)t * (size_t)m->n_rows + (size_t)p * PANEL_ROWS;
+            const float *tile = s.tile + (size_t)t * (size_t)width;
             if (scale == 1.0f) {
-                w->kernels->add(row, tile + (size_t)t * GROUP_ROWS, width);
+                w->kernels->add(row, tile, width);
             } else {
-                w->kernels->add_scaled(row, tile + (size_t)t * GROUP_ROWS, scale, width);
+                w->kernels->add_scaled(row, tile, scale, width);
             }
         }
         uint64_t n_elems = (uint64_t)n_rows * (uint64_t)width;
@@ -225,21 +243,17 @@ void linear_activate(float *y, const matrix *gate, const matrix *up, int activat
                      const linear_mode *mode, worker *w) {
     bool any_int8 = meets_int8(up, mode) || (gate != NULL && meets_int8(gate, mode));
     linear_input in = input_make(x, n_rows, up->n_cols, mode, any_int8, w);
-    linear_scratch s = scratch_of(w, n_rows);
-    int first, last;
+    linear_scratch s = scratch_of(w);
+    int first, last, most = group_panels(up, &in, s.tile_floats);
     worker_share(w, matrix_n_panels(up), &first, &last);
     for (int p = first, n, width; p < last; p += n) {
-        n = group_size(up, p, last, &width);
+        n = group_size(up, p, last, most, &width);
         group_tile(s.tile, up, p, n, width, &in, w);
         if (gate != NULL) group_tile(s.gate_tile, gate, p, n, width, &in, w);
         for (int t = 0; t < n_rows; t++) {
             float *row = y + (size_t)t * (size_t)up->n_rows + (size_t)p * PANEL_ROWS;
-            const float *tile = s.tile + (size_t)t * GROUP_ROWS;
-            if (gate != NULL) {
-                w->kernels->activate(row, s.gate_tile + (size_t)t * GROUP_ROWS, tile, width, activation);
-            } else {
-                w->kernels->activate(row, tile, NULL, width, activation);
-            }
+            const float *tile = s.tile + (size_t)t * (size_t)width, *gate_tile = s.gate_tile + (size_t)t * (size_t)width;
+            w->kernels->activate(row, gate != NULL ? gate_tile : tile, gate != NULL ? tile : NULL, width, activation);
         }
         uint64_t each = activation_flops[activation] + (gate != NULL);
         meter_post(&w->meter, TERM_FLOPS_ACTIVATION, (uint64_t)n_rows * (uint64_t)width * each);

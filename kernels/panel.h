@@ -1,6 +1,6 @@
 /* panel.h - a piece of a weight matrix as the product loops want it.
  *
- * A slice is up to PANEL_GROUP panels over a range of columns. It is the accessor of weights: panel_slice hands out what lies in
+ * A slice is some panels over a range of columns (of rows of a file, or where it is to be decoded, at most PANEL_GROUP). It is the accessor of weights: panel_slice hands out what lies in
  * the matrix, packing rows of a mapped file into scratch on the way; panel_decode turns any storage into fp32 panels. */
 #ifndef TALLY_PANEL_H
 #define TALLY_PANEL_H

@@ -112,43 +112,42 @@ VECTOR void any_rows_product(const panel_product *p, weight_kind kind, int t, in
     }
 }
 
-/* One tile of rows streams through all weights. More rows take 64 outputs at a time, whose weights stay in the cache from one tile of
- * rows to the next; the rows are spread evenly, since a tile of one row costs almost as much as one of three. */
-VECTOR void product(const panel_product *p, weight_kind kind) {
-    int n_chunks = (p->width + 15) / 16, n_tiles = (p->n_t + TILE_ROWS - 1) / TILE_ROWS;
-    int step = n_tiles == 1 ? n_chunks : 4;
-    for (int c = 0; c < n_chunks; c += step) {
-        for (int i = 0, t = 0, n; i < n_tiles; i++, t += n) {
-            n = (p->n_t - t + n_tiles - i - 1) / (n_tiles - i);
-            any_rows_product(p, kind, t, n, c, c + step < n_chunks ? c + step : n_chunks);
-        }
+/* Columns [k, k + n_k) of chunks [c, c_end) for all rows, spread evenly over tiles: one of a single row costs almost as much as one of 3. */
+VECTOR void columns_product(const panel_product *all, weight_kind kind, int k, int n_k, int c, int c_end, int n_tiles) {
+    panel_product p = *all;
+    p.x += k;
+    p.w = (const unsigned char *)p.w + (size_t)k * p.k_stride * weight_bytes(kind);
+    p.n_k = n_k;
+    p.more = p.more || k > 0;
+    for (int i = 0, t = 0, n; i < n_tiles; i++, t += n) {
+        n = (p.n_t - t + n_tiles - i - 1) / (n_tiles - i);
+        any_rows_product(&p, kind, t, n, c, c_end);
     }
 }
 
-/* Many rows go over BLOCK_K columns at a time, so that the weights of 64 outputs stay in the first-level cache. */
-VECTOR void product_in_blocks(const panel_product *p, weight_kind kind) {
-    if (p->n_t <= 2 * TILE_ROWS || p->n_k <= BLOCK_K) {
-        product(p, kind);
-        return;
-    }
-    panel_product part = *p;
-    for (int k = 0; k < p->n_k; k += BLOCK_K) {
-        part.x = p->x + k;
-        part.w = (const unsigned char *)p->w + (size_t)k * p->k_stride * weight_bytes(kind);
-        part.n_k = p->n_k - k < BLOCK_K ? p->n_k - k : BLOCK_K;
-        part.more = p->more || k > 0;
-        product(&part, kind);
+/* One tile of rows streams through all weights. More rows take 64 outputs at a time, and BLOCK_K columns of them: their weights stay in the
+ * first-level cache from one tile of rows to the next. */
+VECTOR void product(const panel_product *p, weight_kind kind) {
+    int n_chunks = (p->width + 15) / 16, n_tiles = (p->n_t + TILE_ROWS - 1) / TILE_ROWS;
+    int step = n_tiles == 1 ? n_chunks : 4, block = n_tiles <= 2 ? p->n_k : BLOCK_K;
+    for (int c = 0; c < n_chunks; c += step) {
+        int c_end = c + step < n_chunks ? c + step : n_chunks, k = 0;
+        do { /* at least once: n_k 0 gives zeros */
+            int n_k = p->n_k - k < block ? p->n_k - k : block;
+            columns_product(p, kind, k, n_k, c, c_end, n_tiles);
+            k += n_k;
+        } while (k < p->n_k);
     }
 }
 
 static void product_f32(const panel_product *p) {
-    product_in_blocks(p, WEIGHT_F32);
+    product(p, WEIGHT_F32);
 }
 static void product_f16(const panel_product *p) {
-    product_in_blocks(p, WEIGHT_F16);
+    product(p, WEIGHT_F16);
 }
 static void product_i8(const panel_product *p) {
-    product_in_blocks(p, WEIGHT_I8);
+    product(p, WEIGHT_I8);
 }
 
 #endif
