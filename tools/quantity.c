@@ -32,7 +32,7 @@ static void group_digits(char *out, size_t size, const char *digits) {
 }
 
 quantity_text format_exact(uint64_t n) {
-    quantity_text t;
+    quantity_text t = {""};
     char digits[32];
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
     group_digits(t.text, sizeof t.text, digits);
@@ -48,7 +48,7 @@ static void shorten_exponent(char *text) {
 }
 
 quantity_text format_input(double x) {
-    quantity_text t;
+    quantity_text t = {""};
     char digits[40];
     int precision = 1;
     do {
@@ -78,7 +78,7 @@ static void print_decimal(char *out, size_t size, double x) {
 
 /* x in the largest unit of which there is one. */
 static quantity_text format_scaled(double x, double step, const char *const *prefixes, int n, const char *suffix) {
-    quantity_text t;
+    quantity_text t = {""};
     char digits[48];
     int i = 0;
     if (n > 1 && fabs(x) >= 1e21) n = 1; /* beyond the prefixes: 3.65e25 */
@@ -130,7 +130,7 @@ quantity_text format_rounded(double x, unit u, byte_units units) {
     case UNIT_COUNT:
         break;
     }
-    quantity_text t;
+    quantity_text t = {""};
     print_decimal(t.text, sizeof t.text, x);
     return t;
 }
