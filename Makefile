@@ -73,6 +73,10 @@ $(B)/kernels/%_avx2.o: CFLAGS += -mavx2 -mfma -mf16c
 $(B)/kernels/%_avx512.o: CFLAGS += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
 endif
 
+ifeq ($(VARIANT),fuzz) # no fuzzer calls these, and instrumenting them takes minutes
+$(B)/kernels/kernels_%.o: EXTRA :=
+endif
+
 $(B)/%.o: %.c | deps
 	@mkdir -p $(@D)
 	@echo "  $(@F)"; $(CC) $(ALL_CFLAGS) -c -o $@ $<
@@ -118,8 +122,8 @@ fuzz-run: $(FUZZERS:%=$(B)/tests/%)
 	    mkdir -p $(B)/corpus/$$f tests/seeds/$${f#fuzz_} || exit 1; \
 	    echo "$$f"; $(B)/tests/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=200 -max_len=65536 \
 	        -artifact_prefix=$(B)/$$f- -print_final_stats=1 -verbosity=0 $(B)/corpus/$$f tests/seeds/$${f#fuzz_} || exit 1; done
-$(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(HELP_OBJ) $(B)/libtally.a
-	$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ -lcmocka $(LIBS)
+$(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(B)/tests/made_files.o $(B)/libtally.a
+	@echo "  $(@F)"; $(CC) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ -lcmocka $(LIBS)
 
 layers: ## the include rule: kernels <- weights, tokenizer <- engine <- tools
 	@./tests/layers.sh

@@ -204,6 +204,31 @@ static void archives_stay_within_bounds(void **state) {
     stays_within_bounds(&b);
 }
 
+/* 2 GiB of weights are mapped, not read. The file has a hole where they are. */
+static void opening_two_gib_reads_the_header_only(void **state) {
+    MEASURED_ONLY();
+    char path[] = "/tmp/tally-test-XXXXXX";
+    bytes b = make_safetensors("{\"w\":{\"dtype\":\"F16\",\"shape\":[1048576,1024],\"data_offsets\":[0,2147483648]}}", 0);
+    int fd = mkstemp(path);
+    if (fd < 0 || write(fd, b.data, b.n) != (ssize_t)b.n || ftruncate(fd, (off_t)(b.n + 2147483648u)) != 0)
+        fail_msg("no file under /tmp");
+    close(fd);
+    bytes_free(&b);
+    error e = {0};
+    checkpoint *c;
+    long before = resident_kib();
+    if (checkpoint_open(&c, path, &e) != OK) fail_msg("%s", e.message);
+    tensor_bytes t;
+    assert_int_equal(tensor_read(c, checkpoint_find(c, "w"), &t, &e), OK);
+    assert_true(t.in_place);
+    assert_int_equal(((const uint8_t *)t.data)[2147483647], 0);
+    long taken = resident_kib() - before;
+    tensor_release(&t);
+    checkpoint_close(c);
+    unlink(path);
+    if (taken > 4096) fail_msg("%ld KiB were read", taken);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gguf_arrays_stay_within_bounds),
@@ -213,6 +238,7 @@ int main(void) {
         cmocka_unit_test(pickles_stay_within_bounds),
         cmocka_unit_test(llama2c_layers_stay_within_bounds),
         cmocka_unit_test(archives_stay_within_bounds),
+        cmocka_unit_test(opening_two_gib_reads_the_header_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,6 +95,21 @@ static void calls_of_known_names_build_data_only(void **state) {
     bytes_free(&b);
 }
 
+static void a_training_scripts_configuration_is_a_dict(void **state) {
+    (void)state;
+    bytes b = BARE("\x80\x02}X\x06\0\0\0config"
+                   "c__main__\nGPTConfig\n)\x81}(X\x07\0\0\0n_layerK\x0cX\x04\0\0\0bias\x88ubs.");
+    checkpoint *c = opened(&b);
+    const json_t *config = json_object_get(c->meta, "config");
+    assert_int_equal(json_integer_value(json_object_get(config, "n_layer")), 12);
+    assert_true(json_is_true(json_object_get(config, "bias")));
+    checkpoint_close(c);
+    bytes_free(&b);
+    REFUSED("\x80\x02"
+            "c__main__\nGPT\n)\x81}b.",
+            "asks for __main__.GPT, which is not run");
+}
+
 static void stacks_and_memos_that_do_not_hold_what_is_taken_are_refused(void **state) {
     (void)state;
     static const char *const programs[] = {"\x80\x02.",
@@ -328,6 +343,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_that_are_not_known_are_refused_and_printed),
         cmocka_unit_test(calls_of_known_names_build_data_only),
+        cmocka_unit_test(a_training_scripts_configuration_is_a_dict),
         cmocka_unit_test(stacks_and_memos_that_do_not_hold_what_is_taken_are_refused),
         cmocka_unit_test(lengths_beyond_the_pickle_are_refused),
         cmocka_unit_test(numbers_of_every_width_are_read),

@@ -36,7 +36,7 @@ typedef enum {
 /* What a known name stands for. */
 typedef enum {
     GLOBAL_DICT,
-    GLOBAL_NAMESPACE, /* argparse.Namespace: a dict that is filled by BUILD */
+    GLOBAL_NAMESPACE, /* argparse.Namespace, a configuration class: a dict that is filled by BUILD */
     GLOBAL_SET,
     GLOBAL_TUPLE, /* torch.Size */
     GLOBAL_TENSOR,

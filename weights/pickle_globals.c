@@ -4,6 +4,13 @@
 const pickle_global pickle_globals[] = {
     {"collections", "OrderedDict", GLOBAL_DICT, N_DTYPES, 0, 0},
     {"argparse", "Namespace", GLOBAL_NAMESPACE, N_DTYPES, 0, 0},
+    /* Configurations as people's training scripts save them: a class without behaviour, whose attributes are read as a dict. */
+    {"__main__", "GPTConfig", GLOBAL_NAMESPACE, N_DTYPES, 0, 0},
+    {"__main__", "ModelConfig", GLOBAL_NAMESPACE, N_DTYPES, 0, 0},
+    {"__main__", "ModelArgs", GLOBAL_NAMESPACE, N_DTYPES, 0, 0},
+    {"__main__", "Config", GLOBAL_NAMESPACE, N_DTYPES, 0, 0},
+    {"model", "GPTConfig", GLOBAL_NAMESPACE, N_DTYPES, 0, 0},
+    {"model", "ModelArgs", GLOBAL_NAMESPACE, N_DTYPES, 0, 0},
     {"builtins", "set", GLOBAL_SET, N_DTYPES, 0, 0},
     {"__builtin__", "set", GLOBAL_SET, N_DTYPES, 0, 0},
     {"torch", "Size", GLOBAL_TUPLE, N_DTYPES, 0, 0},
