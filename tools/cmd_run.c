@@ -5,18 +5,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/sample.h"
 #include "tools/commands.h"
+#include "tools/generation.h"
 #include "tools/ledger.h"
 #include "tools/session.h"
 
 typedef struct {
     session_options session;
-    sampling sampling;
-    double temperature, top_p, min_p, repeat_penalty; /* options are double */
+    generation_options generation;
     const char *prompt, *file, *ids, *logits_out;
-    int n_predict, logit_rows, samples, repeat_last_n;
-    bool cost, verbose, parse_special, json, seed_given;
+    int logit_rows;
+    bool cost, verbose, json;
 } run_options;
 
 /* One completion. */
@@ -53,7 +52,7 @@ static void write_logits(run *r, const float *logits, int n_rows) {
 
 /* Text goes out at once where one completion runs, and is kept where several do. */
 static status emit(run *r, completion *c, const char *text, size_t n, error *e) {
-    if (r->o->samples == 1 && !r->o->json) {
+    if (r->o->generation.samples == 1 && !r->o->json) {
         fwrite(text, 1, n, stdout);
         fflush(stdout);
     }
@@ -80,7 +79,7 @@ static status emit_token(run *r, completion *c, int id, error *e) {
 
 /* Draws the next token of c from its logits, and says whether c goes on. */
 static status completion_draw(run *r, completion *c, float *logits, error *e) {
-    int id = sample_token(logits, &r->o->sampling, c->ids, c->n_ids, &c->rng, &r->scratch);
+    int id = sample_token(logits, &r->o->generation.sampling, c->ids, c->n_ids, &c->rng, &r->scratch);
     if (session_is_end(&r->s, id)) {
         c->finish = "end token";
         return OK;
@@ -88,7 +87,7 @@ static status completion_draw(run *r, completion *c, float *logits, error *e) {
     c->ids[c->n_ids++] = id;
     status st = emit_token(r, c, id, e);
     int generated = c->n_ids - c->n_prompt;
-    if (r->o->n_predict >= 0 && generated >= r->o->n_predict) {
+    if (r->o->generation.n_predict >= 0 && generated >= r->o->generation.n_predict) {
         c->finish = "-n";
     } else if (c->kv->n_tokens >= engine_n_ctx(r->s.engine)) {
         c->finish = "context";
@@ -107,9 +106,9 @@ static unsigned stream_flags(const tokenizer *t, const int *ids, int n) {
 static status completions_create(run *r, const int *ids, int n, error *e) {
     const run_options *o = r->o;
     int ctx = engine_n_ctx(r->s.engine);
-    r->all = calloc((size_t)o->samples, sizeof *r->all);
-    if (r->all == NULL) return error_set(e, ERR_MEMORY, "out of memory for %d samples", o->samples);
-    for (int i = 0; i < o->samples; i++) {
+    r->all = calloc((size_t)o->generation.samples, sizeof *r->all);
+    if (r->all == NULL) return error_set(e, ERR_MEMORY, "out of memory for %d samples", o->generation.samples);
+    for (int i = 0; i < o->generation.samples; i++) {
         completion *c = &r->all[i];
         status st = kv_sequence_create(&c->kv, engine_cache(r->s.engine), ctx, e);
         if (st == OK && r->s.tokenizer != NULL)
@@ -117,7 +116,8 @@ static status completions_create(run *r, const int *ids, int n, error *e) {
         if (st != OK) return st;
         c->ids = malloc(((size_t)n + (size_t)ctx + 1) * sizeof *c->ids);
         c->text = calloc(1, 1);
-        if (c->ids == NULL || c->text == NULL) return error_set(e, ERR_MEMORY, "out of memory for %d samples", o->samples);
+        if (c->ids == NULL || c->text == NULL)
+            return error_set(e, ERR_MEMORY, "out of memory for %d samples", o->generation.samples);
         memcpy(c->ids, ids, (size_t)n * sizeof *ids);
         c->n_ids = c->n_prompt = n;
         sample_rng_init(&c->rng, o->session.seed, (uint64_t)i);
@@ -137,7 +137,7 @@ static status run_prefill(run *r, error *e) {
     write_logits(r, r->logits, rows);
     float *last = r->logits + (size_t)(rows - 1) * n_vocab;
     memmove(r->logits, last, n_vocab * sizeof *last);
-    for (int i = 1; i < o->samples; i++) {
+    for (int i = 1; i < o->generation.samples; i++) {
         kv_sequence_fork(r->all[i].kv, first->kv, engine_cache(r->s.engine));
         memcpy(r->logits + (size_t)i * n_vocab, r->logits, n_vocab * sizeof *r->logits);
     }
@@ -150,7 +150,7 @@ static status run_decode(run *r, kv_sequence **seqs, int *ids, int *which, error
     r->ledger.phase = PHASE_DECODE;
     for (;;) {
         int B = 0;
-        for (int i = 0; i < r->o->samples; i++) {
+        for (int i = 0; i < r->o->generation.samples; i++) {
             completion *c = &r->all[i];
             if (c->finish != NULL) continue;
             seqs[B] = c->kv;
@@ -168,18 +168,18 @@ static status run_decode(run *r, kv_sequence **seqs, int *ids, int *which, error
 
 static status run_generate(run *r, error *e) {
     size_t n_vocab = (size_t)r->s.model->config.n_vocab;
-    if (r->o->n_predict == 0) return OK;
-    for (int i = 0; i < r->o->samples; i++) {
+    if (r->o->generation.n_predict == 0) return OK;
+    for (int i = 0; i < r->o->generation.samples; i++) {
         status st = completion_draw(r, &r->all[i], r->logits + (size_t)i * n_vocab, e);
         if (st != OK) return st;
     }
-    kv_sequence **seqs = calloc((size_t)r->o->samples, sizeof *seqs);
-    int *ids = calloc((size_t)r->o->samples, 2 * sizeof *ids);
-    status st = seqs == NULL || ids == NULL ? error_set(e, ERR_MEMORY, "out of memory for %d samples", r->o->samples)
-                                            : run_decode(r, seqs, ids, ids + r->o->samples, e);
+    kv_sequence **seqs = calloc((size_t)r->o->generation.samples, sizeof *seqs);
+    int *ids = calloc((size_t)r->o->generation.samples, 2 * sizeof *ids);
+    status st = seqs == NULL || ids == NULL ? error_set(e, ERR_MEMORY, "out of memory for %d samples", r->o->generation.samples)
+                                            : run_decode(r, seqs, ids, ids + r->o->generation.samples, e);
     free(seqs);
     free(ids);
-    for (int i = 0; i < r->o->samples && st == OK && r->s.tokenizer != NULL; i++) {
+    for (int i = 0; i < r->o->generation.samples && st == OK && r->s.tokenizer != NULL; i++) {
         const char *text;
         size_t n;
         token_stream_flush(&r->all[i].stream, &text, &n);
@@ -190,7 +190,7 @@ static status run_generate(run *r, error *e) {
 
 static json_t *run_json(const run *r) {
     json_t *samples = json_array();
-    for (int i = 0; i < r->o->samples; i++) {
+    for (int i = 0; i < r->o->generation.samples; i++) {
         const completion *c = &r->all[i];
         json_t *ids = json_array(), *one = json_object();
         for (int k = c->n_prompt; k < c->n_ids; k++) json_array_append_new(ids, json_integer(c->ids[k]));
@@ -209,12 +209,12 @@ static void run_print(const run *r) {
         json_t *o = run_json(r);
         json_dumpf(o, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
         json_decref(o);
-    } else if (r->o->samples > 1) {
-        for (int i = 0; i < r->o->samples; i++) printf("== sample %d\n%s\n", i + 1, r->all[i].text);
+    } else if (r->o->generation.samples > 1) {
+        for (int i = 0; i < r->o->generation.samples; i++) printf("== sample %d\n%s\n", i + 1, r->all[i].text);
     }
     /* Piped, stdout is the completion and not a byte more; a terminal's next prompt, or a table, begins a line of its own. */
     bool ends = r->o->cost || isatty(STDOUT_FILENO);
-    if (r->o->json || (ends && r->o->samples == 1 && r->o->n_predict != 0)) putchar('\n');
+    if (r->o->json || (ends && r->o->generation.samples == 1 && r->o->generation.n_predict != 0)) putchar('\n');
     if (!r->o->cost || r->o->json) return;
     for (int p = 0; p < N_PHASES; p++) {
         ledger_entry s = ledger_sum(&r->ledger, (phase)p);
@@ -233,17 +233,17 @@ static void run_explain(const run *r) {
             (unsigned long long)config_params(&m->config).total, engine_isa(r->s.engine), engine_n_threads(r->s.engine));
     json_array_foreach(m->assumptions, i, line) fprintf(stderr, "assumed: %s\n", json_string_value(line));
     if (r->s.no_tokenizer.code != OK) fprintf(stderr, "no tokenizer: %s\n", r->s.no_tokenizer.message);
-    for (int k = 0; k < r->o->samples && r->all != NULL; k++) {
+    for (int k = 0; k < r->o->generation.samples && r->all != NULL; k++) {
         fprintf(stderr, "%d tokens of prompt, %d generated, ended by %s\n", r->all[k].n_prompt,
                 r->all[k].n_ids - r->all[k].n_prompt, r->all[k].finish == NULL ? "-n" : r->all[k].finish);
     }
-    if (r->o->sampling.temperature > 0)
+    if (r->o->generation.sampling.temperature > 0)
         fprintf(stderr, "seed: %llu (repeat with -s)\n", (unsigned long long)r->o->session.seed);
 }
 
 static status run_all(run *r, const int *ids, int n, error *e) {
     const run_options *o = r->o;
-    size_t rows = o->logit_rows == 1 && n > o->samples ? (size_t)n : (size_t)o->samples;
+    size_t rows = o->logit_rows == 1 && n > o->generation.samples ? (size_t)n : (size_t)o->generation.samples;
     r->logits = calloc(rows * (size_t)r->s.model->config.n_vocab, sizeof *r->logits);
     if (r->logits == NULL) return error_set(e, ERR_MEMORY, "out of memory for %zu rows of logits", rows);
     status st = sample_scratch_create(&r->scratch, r->s.model->config.n_vocab, session_n_tokens(&r->s), e);
@@ -254,7 +254,7 @@ static status run_all(run *r, const int *ids, int n, error *e) {
 }
 
 static void run_close(run *r) {
-    for (int i = 0; r->all != NULL && i < r->o->samples; i++) {
+    for (int i = 0; r->all != NULL && i < r->o->generation.samples; i++) {
         completion *c = &r->all[i];
         if (c->kv != NULL) kv_sequence_free(c->kv, engine_cache(r->s.engine));
         token_stream_free(&c->stream);
@@ -279,7 +279,7 @@ static status run_ids(const run *r, int **ids, size_t *n, error *e) {
         if (st != OK) return st;
         text = owned;
     }
-    unsigned flags = TOKENIZE_ADD_SPECIAL | (o->parse_special ? TOKENIZE_PARSE_SPECIAL : 0u);
+    unsigned flags = TOKENIZE_ADD_SPECIAL | (o->generation.parse_special ? TOKENIZE_PARSE_SPECIAL : 0u);
     status st = session_prompt(&r->s, o->ids, text, n_bytes, flags, ids, n, e);
     if (st == OK && *n > (size_t)INT_MAX) st = error_set(e, ERR_LIMIT, "the prompt is longer than any context");
     free(owned);
@@ -291,8 +291,8 @@ static int run_main(run_options *o) {
     run r = {.o = o};
     int *ids = NULL;
     size_t n = 0;
-    o->session.max_sequences = o->samples;
-    status st = sampling_check(&o->sampling, &e);
+    o->session.max_sequences = o->generation.samples;
+    status st = generation_settle(&o->generation, &e);
     if (st != OK) return tool_usage("%s", e.message);
     st = session_open(&r.s, &o->session, &e);
     if (st == OK) {
@@ -309,36 +309,25 @@ static int run_main(run_options *o) {
     if (st == OK) run_print(&r);
     if (st == OK) run_explain(&r);
     free(ids);
-    if (st != OK && r.all != NULL && r.all[0].n_text > 0 && o->samples == 1 && !o->json) putchar('\n');
+    if (st != OK && r.all != NULL && r.all[0].n_text > 0 && o->generation.samples == 1 && !o->json) putchar('\n');
     if (st == OK && fflush(stdout) != 0) st = error_set(&e, ERR_IO, "stdout: cannot be written");
     run_close(&r);
     return st == OK ? 0 : tool_fail(&e);
 }
 
 int cmd_run(int argc, char **argv) {
-    run_options o = {
-        .temperature = 0, .top_p = 1, .min_p = 0, .repeat_penalty = 1, .n_predict = -1, .samples = 1, .repeat_last_n = 64};
+    run_options o = {0};
     session_options_init(&o.session);
-    sampling_init(&o.sampling);
-    option rows[SESSION_ROWS + 20];
+    generation_init(&o.generation);
+    option rows[SESSION_ROWS + GENERATION_ROWS + 12];
     size_t n = session_option_rows(&o.session, rows);
+    n += generation_option_rows(&o.generation, rows + n);
     const option mine[] = {
         {"prompt", 'p', OPTION_TEXT, &o.prompt, "TEXT", "the prompt", 0, 0},
         {"file", 'f', OPTION_TEXT, &o.file, "FILE", "the prompt from a file (- is standard input)", 0, 0},
         {"ids", 0, OPTION_TEXT, &o.ids, "1,5,6", "the prompt as token ids", 0, 0},
-        {"n-predict", 'n', OPTION_INT, &o.n_predict, "N", "most tokens to generate (-1: up to the end token or the context)",
-         -1, INT_MAX},
-        {"temp", 0, OPTION_NUMBER, &o.temperature, "T", "temperature (0: greedy)", 0, 0},
-        {"top-k", 0, OPTION_INT, &o.sampling.top_k, "K", "draw from the K most probable (0: all)", 0, 0},
-        {"top-p", 0, OPTION_NUMBER, &o.top_p, "P", "draw from the fewest that reach P together (1: all)", 0, 0},
-        {"min-p", 0, OPTION_NUMBER, &o.min_p, "P", "draw from those at least P times as probable as the first (0: all)", 0, 0},
-        {"repeat-penalty", 0, OPTION_NUMBER, &o.repeat_penalty, "X", "make tokens already there less probable (1: no)", 0, 0},
-        {"repeat-last-n", 0, OPTION_INT, &o.repeat_last_n, "N", "how far back that looks (64; -1: everything)", 0, 0},
-        {"samples", 0, OPTION_INT, &o.samples, "N", "completions of one prompt, which they share in the cache (1)", 1, 4096},
         {"logits-out", 0, OPTION_TEXT, &o.logits_out, "FILE", "write logits as text, one row a line", 0, 0},
         {"logit-rows", 0, OPTION_CHOICE, &o.logit_rows, "last|all", "of the prompt: its last row, or all (last)", 0, 0},
-        {"parse-special", 0, OPTION_FLAG, &o.parse_special, NULL, "special tokens written in the prompt are tokens, not text",
-         0, 0},
         {"cost", 0, OPTION_FLAG, &o.cost, NULL, "print what it cost: predicted, counted, measured", 0, 0},
         {"verbose", 'v', OPTION_FLAG, &o.verbose, NULL, "say what was assumed and why it ended, on stderr", 0, 0},
         OPTION_JSON(&o.json),
@@ -352,10 +341,5 @@ int cmd_run(int argc, char **argv) {
                           n + sizeof mine / sizeof *mine};
     int rc = options_parse(&help, argc, argv, NULL);
     if (rc >= 0) return rc;
-    o.sampling.temperature = (float)o.temperature;
-    o.sampling.top_p = (float)o.top_p;
-    o.sampling.min_p = (float)o.min_p;
-    o.sampling.repeat_penalty = (float)o.repeat_penalty;
-    o.sampling.repeat_last_n = o.repeat_last_n;
     return run_main(&o);
 }
