@@ -38,6 +38,7 @@ static void arena_lay(engine *e, carver *c) {
     s->ids = carve(c, rows, sizeof *s->ids);
     s->pos = carve(c, rows, sizeof *s->pos);
     s->row_seq = carve(c, rows, sizeof *s->row_seq);
+    s->stored = carve(c, rows, sizeof *s->stored);
     s->logit_rows = carve(c, rows, sizeof *s->logit_rows);
     s->views = carve(c, seqs, sizeof *s->views);
     s->page_pointers = carve(c, pages, sizeof *s->page_pointers);

@@ -11,13 +11,7 @@ status engine_decode(engine *e, kv_sequence *const *seqs, const int *ids, int B,
     for (int b = 0; b < B; b++) q[b] = (step_sequence){.kv = seqs[b], .ids = &ids[b], .n_new = 1, .n_logit_rows = 1};
     status st = engine_step(e, q, B, logits, err);
     for (int b = 0; b < B && st == OK; b++) {
-        if (!q[b].finite) {
-            st = error_set(
-                err, ERR_NUMERIC,
-                "a logit of sequence %d is not a finite number in the step of position %d (a weight is NaN or infinite, "
-                "or fp16 overflowed: try --weights f32 --kv-type f32)",
-                b, seqs[b]->n_tokens - 1);
-        }
+        if (!q[b].finite) st = step_not_finite(&q[b], b, err);
     }
     return st;
 }

@@ -58,13 +58,6 @@ static void step_run(engine *e) {
     e->report.n_workers = e->workers[0].n_workers;
 }
 
-/* x - x is 0 for every finite x, and NaN for the others. */
-static bool all_finite(const float *x, size_t n) {
-    float sum = 0;
-    for (size_t i = 0; i < n; i++) sum += x[i] - x[i];
-    return sum == 0.0f;
-}
-
 /* Pages for all, or for none: what was taken is given back when the pool has too few for one of them. (A last page that was copied stays a copy:
  * the same tokens.) */
 static status pages_reserve(engine *e, step_sequence *seqs, int n_seqs, error *err) {
@@ -91,12 +84,8 @@ status engine_step(engine *e, step_sequence *seqs, int n_seqs, float *logits, er
     memset(s->op_seconds, 0, sizeof s->op_seconds);
     step_run(e);
 
-    size_t n_vocab = (size_t)e->model->config.n_vocab;
-    for (int i = 0; i < n_seqs; i++) {
-        kv_sequence_commit(seqs[i].kv, seqs[i].n_new, e->cache);
-        seqs[i].finite = all_finite(logits, (size_t)seqs[i].n_logit_rows * n_vocab);
-        if (logits != NULL) logits += (size_t)seqs[i].n_logit_rows * n_vocab;
-    }
+    step_judge(s);
+    for (int i = 0; i < n_seqs; i++) kv_sequence_commit(seqs[i].kv, seqs[i].n_new, e->cache);
     memcpy(e->report.op_seconds, s->op_seconds, sizeof s->op_seconds);
     e->report.seconds = clock_seconds() - start;
     if (e->observer != NULL) e->observer(e->observer_user, &e->report);

@@ -73,7 +73,7 @@ static void kv_append(step *s, worker *w) {
     worker_share(w, s->n_rows, &first, &last);
     for (int t = first; t < last; t++) {
         size_t at = (size_t)t * (size_t)config_kv_dim(c);
-        kv_write(&s->views[s->row_seq[t]], s->pos[t], s->k + at, s->v + at, w->kernels, &w->meter);
+        s->stored[t] &= kv_write(&s->views[s->row_seq[t]], s->pos[t], s->k + at, s->v + at, w->kernels, &w->meter);
     }
     worker_barrier(w);
 }

@@ -18,16 +18,9 @@ status engine_prefill(engine *e, kv_sequence *s, const int *ids, int n, int logi
         bool last = done + chunk == n;
         step_sequence q = {.kv = s, .ids = ids + done, .n_new = chunk};
         q.n_logit_rows = logit_rows == n && n > 1 ? chunk : last ? logit_rows : 0;
-        int pos = s->n_tokens;
         status st = engine_step(e, &q, 1, logits, err);
         if (st != OK) return st;
-        if (!q.finite) {
-            return error_set(
-                err, ERR_NUMERIC,
-                "a logit is not a finite number in the step of positions %d to %d (a weight is NaN or infinite, or "
-                "fp16 overflowed: try --weights f32 --kv-type f32)",
-                pos, pos + chunk - 1);
-        }
+        if (!q.finite) return step_not_finite(&q, -1, err);
         if (logits != NULL) logits += (size_t)q.n_logit_rows * n_vocab;
     }
     return OK;

@@ -1,5 +1,7 @@
 #include "engine/step.h"
 
+#include <stdio.h>
+
 const char *const step_op_names[N_OPS] = {
 #define OP_NAME(id, name) name,
     OP_LIST(OP_NAME)
@@ -14,6 +16,7 @@ static void rows_prepare(step *s) {
             s->ids[s->n_rows] = q->ids[t];
             s->pos[s->n_rows] = q->kv->n_tokens + t;
             s->row_seq[s->n_rows] = i;
+            s->stored[s->n_rows] = true;
             if (t >= q->n_new - q->n_logit_rows) s->logit_rows[s->n_logit_rows++] = s->n_rows;
         }
     }
@@ -105,4 +108,48 @@ void step_prepare(step *s, step_sequence *seqs, int n_seqs) {
     views_prepare(s);
     tasks_prepare(s, &s->tasks, true);
     if (s->model->config.window > 0) tasks_prepare(s, &s->windowed_tasks, false);
+}
+
+/* x - x is 0 for every finite x, and NaN for the others. */
+static bool all_finite(const float *x, size_t n) {
+    float sum = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i] - x[i];
+    return sum == 0.0f;
+}
+
+void step_judge(step *s) {
+    const float *logits = s->logits;
+    for (int i = 0, row = 0; i < s->n_seqs; i++) {
+        step_sequence *q = &s->seqs[i];
+        size_t n = (size_t)q->n_logit_rows * (size_t)s->model->config.n_vocab;
+        q->bad_position = -1;
+        for (int t = q->n_new - 1; t >= 0; t--) {
+            if (!s->stored[row + t]) q->bad_position = s->pos[row + t];
+        }
+        q->finite = q->bad_position < 0 && all_finite(logits, n);
+        if (n > 0) logits += n;
+        row += q->n_new;
+    }
+}
+
+status step_not_finite(const step_sequence *q, int which, error *err) {
+    char who[32] = "", where[48];
+    int last = q->kv->n_tokens - 1, first = last - q->n_new + 1;
+    if (which >= 0) snprintf(who, sizeof who, " of sequence %d", which);
+    if (first < last) {
+        snprintf(where, sizeof where, "positions %d to %d", first, last);
+    } else {
+        snprintf(where, sizeof where, "position %d", last);
+    }
+    if (q->bad_position >= 0) {
+        return error_set(
+            err, ERR_NUMERIC,
+            "K or V of position %d%s is not a finite number as the cache stores it, in the step of %s (beyond the range "
+            "of the cache's type: try --kv-type f32; else a weight is NaN or infinite)",
+            q->bad_position, who, where);
+    }
+    return error_set(err, ERR_NUMERIC,
+                     "a logit%s is not a finite number in the step of %s (a weight is NaN or infinite, or fp16 overflowed: try "
+                     "--weights f32 --kv-type f32)",
+                     who, where);
 }

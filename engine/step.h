@@ -19,8 +19,13 @@ typedef struct {
     const int *ids;   /* [n_new] */
     int n_new;        /* > 0 */
     int n_logit_rows; /* 0, 1, or n_new */
-    bool finite;      /* out: its logits are all finite (true where it has none) */
+    bool finite;      /* out: its logits, and its K and V as stored, are all finite */
+    int bad_position; /* out: the first position whose K or V is not; -1: the logits only, or nothing */
 } step_sequence;
+
+/* The error of a sequence that a step left with `finite` false: which step it was, and what to do. Its tokens are in the cache, and must
+ * not be read on. `which`: its number, for the message; -1: there is one only. Returns ERR_NUMERIC. */
+status step_not_finite(const step_sequence *q, int which, error *err);
 
 /* Kinds of operation, for times. */
 #define OP_LIST(X)                                                                                                             \
@@ -65,6 +70,7 @@ typedef struct {
 
     int n_rows, n_logit_rows;
     int *ids, *pos, *row_seq;      /* [max_rows]: token, position, which sequence */
+    bool *stored;                  /* [max_rows]: the row's K and V are finite as stored, so far */
     int *logit_rows;               /* [max_rows]: rows that get logits, in order */
     kv_view *views;                /* [max_sequences]: this layer's pages of each sequence */
     unsigned char **page_pointers; /* [pages of all sequences of a step] */
@@ -91,6 +97,9 @@ typedef struct {
 
 /* Lays out rows, positions, the plan and the attention tasks. Pages have been reserved. */
 void step_prepare(step *s, step_sequence *seqs, int n_seqs);
+
+/* After the pass: sets `finite` and `bad_position` of each sequence. */
+void step_judge(step *s);
 
 /* The whole forward pass of one worker. */
 void forward(step *s, worker *w);

@@ -18,19 +18,18 @@ static partial partial_at(float *memory, const attention_shape *s, int n_rows) {
     return p;
 }
 
-static void product(const head_job *j, const panel_product *p, dtype type, term t) {
-    const kernel_set *k = j->w->kernels;
-    (type == DTYPE_F32 ? k->product_f32 : type == DTYPE_F16 ? k->product_f16 : k->product_i8)(p);
+static void product(const head_job *j, const panel_product *p, const kv_format *f, term t) {
+    f->product(p, j->w->kernels);
     meter_post(&j->w->meter, t, 2 * (uint64_t)p->n_t * (uint64_t)p->n_k * (uint64_t)p->width);
 }
 
-void job_scores(const head_job *j, const panel_product *p, dtype type) {
-    product(j, p, type, TERM_FLOPS_SCORES);
+void job_scores(const head_job *j, const panel_product *p, const kv_format *f) {
+    product(j, p, f, TERM_FLOPS_SCORES);
     if (j->kv_head == 0) meter_post(&j->w->meter, TERM_KEYS_ATTENDED, (uint64_t)(p->n_t / j->group) * (uint64_t)p->width);
 }
 
-void job_values(const head_job *j, const panel_product *p, dtype type) {
-    product(j, p, type, TERM_FLOPS_VALUES);
+void job_values(const head_job *j, const panel_product *p, const kv_format *f) {
+    product(j, p, f, TERM_FLOPS_VALUES);
 }
 
 void job_scale(const head_job *j, int row, int n_rows, int at, int n, const float *scale) {

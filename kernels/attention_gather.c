@@ -8,19 +8,7 @@
  *                     |###############|###         all rows at once up to `shared`; beyond it each row for itself,
  *     last row        |###############|####        exactly as far as it sees
  */
-#include <string.h>
-
 #include "kernels/attention_job.h"
-
-static void elements_convert(float *out, const void *in, size_t n, dtype type, const kernel_set *kernels) {
-    if (type == DTYPE_F16) {
-        kernels->f16_to_f32(out, in, n);
-    } else if (type == DTYPE_F32) {
-        memcpy(out, in, n * sizeof *out);
-    } else {
-        for (size_t i = 0; i < n; i++) out[i] = (float)((const int8_t *)in)[i];
-    }
-}
 
 /* Keys [begin, to) in blocks of 16: element e of key i at [i / 16][e][i % 16]. scale[i]: int8's. */
 static void keys_gather(const head_job *j, int begin, int to, float *scale) {
@@ -33,11 +21,11 @@ static void keys_gather(const head_job *j, int begin, int to, float *scale) {
         float *out = j->gathered + (size_t)(at - lane) * hd + (size_t)lane;
         n = run.n;
         if (n == KV_BLOCK && run.k_stride == KV_BLOCK) {
-            elements_convert(out, run.data, hd * KV_BLOCK, l->type, j->w->kernels);
+            l->format->to_f32(out, run.data, hd * KV_BLOCK, j->w->kernels);
         } else {
             for (size_t e = 0; e < hd; e++) {
-                elements_convert(out + e * KV_BLOCK, (const unsigned char *)run.data + e * run.k_stride * l->elem_bytes,
-                                 (size_t)n, l->type, j->w->kernels);
+                l->format->to_f32(out + e * KV_BLOCK, (const unsigned char *)run.data + e * run.k_stride * l->elem_bytes,
+                                  (size_t)n, j->w->kernels);
             }
         }
         if (run.scales != NULL) halves_read(scale + at, run.scales, n, j->w->kernels);
@@ -51,7 +39,7 @@ static void values_gather(const head_job *j, int begin, int to, float *scale) {
     for (int key = begin, n; key < to; key += n) {
         kv_run run = kv_values(view, j->kv_head, key, to, &j->w->meter);
         n = run.n;
-        elements_convert(j->gathered + (size_t)(key - begin) * hd, run.data, (size_t)n * hd, l->type, j->w->kernels);
+        l->format->to_f32(j->gathered + (size_t)(key - begin) * hd, run.data, (size_t)n * hd, j->w->kernels);
         if (run.scales != NULL) halves_read(scale + (key - begin), run.scales, n, j->w->kernels);
     }
 }
@@ -69,7 +57,7 @@ static void block_scores(const head_job *j, int row, int n_rows, int from, int t
                        .n_t = n_rows,
                        .n_k = j->s->head_dim,
                        .width = to - from};
-    job_scores(j, &p, DTYPE_F32);
+    job_scores(j, &p, &kv_f32);
     if (scale != NULL) job_scale(j, row, n_rows, from, to - from, scale + from);
 }
 
@@ -87,7 +75,7 @@ static void block_values(const head_job *j, int row, int n_rows, int from, int t
                        .n_k = to - from,
                        .width = j->s->head_dim,
                        .more = from > 0};
-    job_values(j, &p, DTYPE_F32);
+    job_values(j, &p, &kv_f32);
 }
 
 void range_gather(const head_job *j, int range, partial p) {
@@ -97,7 +85,7 @@ void range_gather(const head_job *j, int range, partial p) {
     int shared = to > begin ? (to - begin) / KV_BLOCK * KV_BLOCK : 0;
     visible_in_range(j->s, t->pos[t->n_rows - 1], range, &unused, &to);
     float *scale =
-        t->views[0].layout->type == DTYPE_Q8_0 ? j->gathered + (size_t)j->s->key_split * (size_t)j->s->head_dim : NULL;
+        t->views[0].layout->format->scale_bytes > 0 ? j->gathered + (size_t)j->s->key_split * (size_t)j->s->head_dim : NULL;
 
     keys_gather(j, begin, to, scale);
     block_scores(j, 0, j->n_rows, 0, shared, scale);

@@ -46,8 +46,8 @@ static inline int task_rows(const attention_task *t) {
 
 /* scores of n_rows rows for p->width keys (the first one key `at` of the range), or values of p->n_k keys: the product of the cache's type,
  * and its posting. */
-void job_scores(const head_job *j, const panel_product *p, dtype type);
-void job_values(const head_job *j, const panel_product *p, dtype type);
+void job_scores(const head_job *j, const panel_product *p, const kv_format *f);
+void job_values(const head_job *j, const panel_product *p, const kv_format *f);
 
 /* int8: multiplies the scores or weights of rows [row, row + n_rows) for n keys from `at` on by the keys' own scales. */
 void job_scale(const head_job *j, int row, int n_rows, int at, int n, const float *scale);

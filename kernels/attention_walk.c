@@ -15,7 +15,7 @@ static void score_keys(const head_job *j, int row, int n_rows, const kv_run *run
                        .n_t = n_rows,
                        .n_k = l->head_dim,
                        .width = n};
-    job_scores(j, &p, l->type);
+    job_scores(j, &p, l->format);
     if (run->scales == NULL) return;
     float scale[KV_BLOCK];
     halves_read(scale, run->scales + skip, n, j->w->kernels);
@@ -42,7 +42,7 @@ static void add_values(const head_job *j, int row, int n_rows, const kv_run *run
                        .n_k = n,
                        .width = l->head_dim,
                        .more = at > 0 || j->s->window > 0};
-    job_values(j, &p, l->type);
+    job_values(j, &p, l->format);
 }
 
 /* Goes over keys [from, to) of one sequence for task rows [first, first + n): run by run, each read once for all the rows that see it.

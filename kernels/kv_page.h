@@ -16,7 +16,7 @@
  *
  * So scores are a panel product with keys as outputs, and values one with elements as outputs (kernels.h): each score is a sum over
  * head_dim in order, each output a sum over tokens in order, and neither pages nor blocks can change a bit.
- * Pages: Kwon et al. 2023, section 4. int8: a scale for each token, head and side, max|x| / 127 rounded to fp16. */
+ * Pages: Kwon et al. 2023, section 4. What an element is: kv_format.h. */
 #ifndef TALLY_KV_PAGE_H
 #define TALLY_KV_PAGE_H
 
@@ -24,19 +24,21 @@
 
 #include "kernels/dtype.h"
 #include "kernels/kernels.h"
+#include "kernels/kv_format.h"
 #include "kernels/meter.h"
 
 enum { KV_BLOCK = 16 };
 
 typedef struct {
-    dtype type; /* DTYPE_F32, DTYPE_F16, or DTYPE_Q8_0: int8 with scales */
+    dtype type;              /* DTYPE_F32, DTYPE_F16, or DTYPE_Q8_0: int8 with scales */
+    const kv_format *format; /* of that type */
     int page_size, n_kv_heads, head_dim;
     size_t elem_bytes;
     size_t head_bytes; /* of one K/V head in a page */
     size_t page_bytes; /* of one page in one layer: n_kv_heads * head_bytes */
 } kv_layout;
 
-/* False when a size overflows. */
+/* type: one that kv_format_of knows. False when a size overflows. */
 bool kv_layout_init(kv_layout *l, dtype type, int page_size, int n_kv_heads, int head_dim);
 
 /* One sequence's cache at one layer. Position s is page s / page_size, slot s % page_size. */
@@ -46,8 +48,8 @@ typedef struct {
     int n_cached;                /* tokens that were there before this step: reading others counts as reading the step's own */
 } kv_view;
 
-/* Stores token `pos`: k, v are [n_kv_heads, head_dim] fp32. Posts the bytes written. */
-void kv_write(const kv_view *kv, int pos, const float *k, const float *v, const kernel_set *kernels, meter *m);
+/* Stores token `pos`: k, v are [n_kv_heads, head_dim] fp32. Posts the bytes written. False: a number is not finite as stored. */
+bool kv_write(const kv_view *kv, int pos, const float *k, const float *v, const kernel_set *kernels, meter *m);
 
 /* A run of tokens of one K/V head that lies in one block of K (for V: in one page). */
 typedef struct {
