@@ -14,23 +14,41 @@ static json_t *shape_of(const tensor *t) {
     return shape;
 }
 
-/* {"file", "kind", "metadata", "tensors": [{"name", "shape", "dtype", "elements", "bytes"}], "n_tensors", "n_elements", "bytes"} */
+/* One tensor: {"name", "shape", "dtype", "stored_as", "elements", "bytes"}. */
+static json_t *tensor_report(const tensor *t) {
+    const char *type = t->type == DTYPE_OTHER ? t->type_name : dtype_info(t->type)->name;
+    return json_pack("{s:o?, s:o?, s:s, s:s, s:I, s:I}", "name", show_text(t->name, strlen(t->name)), "shape", shape_of(t),
+                     "dtype", type, "stored_as", t->type_name, "elements", (json_int_t)t->n_elems, "bytes",
+                     (json_int_t)t->n_bytes);
+}
+
+/* {"file", "kind", "metadata", "n_tensors", "n_elements", "bytes"}. The tensors are printed one by one: a report of all of them
+ * would take more memory than the checkpoint. */
 static json_t *container_report(const checkpoint *c) {
-    json_t *tensors = json_array();
     json_int_t n_elems = 0, bytes = 0;
     for (size_t i = 0; i < c->n_tensors; i++) {
-        const tensor *t = &c->tensors[i];
-        json_t *name = show_text(t->name, strlen(t->name));
-        const char *type = t->type == DTYPE_OTHER ? t->type_name : dtype_info(t->type)->name;
-        json_array_append_new(tensors, json_pack("{s:o?, s:o?, s:s, s:s, s:I, s:I}", "name", name, "shape", shape_of(t),
-                                                 "dtype", type, "stored_as", t->type_name, "elements", (json_int_t)t->n_elems,
-                                                 "bytes", (json_int_t)t->n_bytes));
-        n_elems += (json_int_t)t->n_elems;
-        bytes += (json_int_t)t->n_bytes;
+        n_elems += (json_int_t)c->tensors[i].n_elems;
+        bytes += (json_int_t)c->tensors[i].n_bytes;
     }
-    return json_pack("{s:o?, s:s, s:o?, s:o?, s:I, s:I, s:I}", "file", show_text(c->path, strlen(c->path)), "kind",
-                     checkpoint_kind_name(c->kind), "metadata", show_copy(c->meta, 64, 1000), "tensors", tensors, "n_tensors",
+    return json_pack("{s:o?, s:s, s:o?, s:I, s:I, s:I}", "file", show_text(c->path, strlen(c->path)), "kind",
+                     checkpoint_kind_name(c->kind), "metadata", show_copy(c->meta, 64, 1000), "n_tensors",
                      (json_int_t)c->n_tensors, "n_elements", n_elems, "bytes", bytes);
+}
+
+/* The report's members, and "tensors" at the end. */
+static int print_json(const json_t *report, const checkpoint *c) {
+    char *text = json_dumps(report, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    if (text == NULL) return show_end(false);
+    printf("%.*s,\n \"tensors\": [", (int)strlen(text) - 2, text); /* without the closing brace */
+    free(text);
+    for (size_t i = 0; i < c->n_tensors; i++) {
+        json_t *t = tensor_report(&c->tensors[i]);
+        fputs(i > 0 ? ",\n  " : "\n  ", stdout);
+        json_dumpf(t, stdout, 0);
+        json_decref(t);
+    }
+    printf("\n ]\n}\n");
+    return show_end(true);
 }
 
 /* 416036 as 416,036, into one of the caller's buffers. */
@@ -45,24 +63,24 @@ static const char *grouped(char out[32], json_int_t n) {
     return out;
 }
 
-static void print_tensors(const json_t *tensors) {
-    size_t i;
-    json_t *t;
+static void print_tensors(const checkpoint *c) {
     int width = 4;
-    json_array_foreach(tensors, i, t) {
-        size_t n = json_string_length(json_object_get(t, "name"));
+    for (size_t i = 0; i < c->n_tensors; i++) {
+        size_t n = strlen(c->tensors[i].name);
         if (n > (size_t)width && n <= 60) width = (int)n;
     }
-    printf("  %-*s  %-20s %-6s %15s\n", width, "name", "shape", "dtype", "bytes");
-    json_array_foreach(tensors, i, t) {
+    printf("\ntensors\n  %-*s  %-20s %-6s %15s\n", width, "name", "shape", "dtype", "bytes");
+    for (size_t i = 0; i < c->n_tensors; i++) {
         char bytes[32];
+        json_t *t = tensor_report(&c->tensors[i]);
         char *name = json_dumps(json_object_get(t, "name"), JSON_ENCODE_ANY);
         char *shape = json_dumps(json_object_get(t, "shape"), JSON_COMPACT);
         int n = name != NULL ? (int)strlen(name) - 2 : 0;
         printf("  %-*.*s  %-20s %-6s %15s\n", width, n, name != NULL ? name + 1 : "", shape != NULL ? shape : "?",
-               json_string_value(json_object_get(t, "dtype")), grouped(bytes, json_integer_value(json_object_get(t, "bytes"))));
+               json_string_value(json_object_get(t, "dtype")), grouped(bytes, (json_int_t)c->tensors[i].n_bytes));
         free(name);
         free(shape);
+        json_decref(t);
     }
 }
 
@@ -90,7 +108,7 @@ static void print_model(const json_t *found) {
     print_lines("assumed, because the file does not say", json_object_get(found, "assumptions"));
 }
 
-static int print_report(const json_t *report) {
+static int print_report(const json_t *report, const checkpoint *opened) {
     char a[32], b[32], c[32];
     json_t *meta = json_object_get(report, "metadata");
     printf("%s: %s, %s tensors, %s elements, %s bytes\n", json_string_value(json_object_get(report, "file")),
@@ -103,13 +121,8 @@ static int print_report(const json_t *report) {
         show_flat(stdout, "", meta);
     }
     if (json_object_get(report, "model") != NULL) print_model(json_object_get(report, "model"));
-    if (json_array_size(json_object_get(report, "tensors")) > 0) {
-        printf("\ntensors\n");
-        print_tensors(json_object_get(report, "tensors"));
-    }
-    if (fflush(stdout) == 0) return 0;
-    fprintf(stderr, "tally: the output cannot be written\n");
-    return 1;
+    if (opened->n_tensors > 0) print_tensors(opened);
+    return show_end(true);
 }
 
 static json_t *counts_report(const model_config *c) {
@@ -178,7 +191,7 @@ int cmd_inspect(int argc, char **argv) {
         checkpoint_close(c);
         return tool_fail(&e);
     }
-    rc = json ? show_json(report) : print_report(report);
+    rc = json ? print_json(report, c) : print_report(report, c);
     json_decref(report);
     checkpoint_close(c);
     return rc;

@@ -24,10 +24,17 @@ json_t *show_text(const char *bytes, size_t n) {
     return text;
 }
 
-static json_t *copy_items(const json_t *value, size_t n, size_t most_items, size_t most_text) {
+typedef struct {
+    size_t most_items, most_text;
+    size_t left; /* bytes that the copy may still take, about */
+} copying;
+
+static json_t *copy_value(copying *c, const json_t *value);
+
+static json_t *copy_items(copying *c, const json_t *value, size_t n) {
     json_t *copy = json_is_array(value) ? json_array() : json_object();
     if (json_is_array(value)) {
-        for (size_t i = 0; i < n; i++) json_array_append_new(copy, show_copy(json_array_get(value, i), most_items, most_text));
+        for (size_t i = 0; i < n; i++) json_array_append_new(copy, copy_value(c, json_array_get(value, i)));
         return copy;
     }
     const char *key;
@@ -35,23 +42,30 @@ static json_t *copy_items(const json_t *value, size_t n, size_t most_items, size
     json_t *item;
     json_object_keylen_foreach((json_t *)(uintptr_t)value, key, length, item) {
         if (i++ == n) break;
-        json_t *name = show_text(key, length);
-        json_object_set_new(copy, name != NULL ? json_string_value(name) : "", show_copy(item, most_items, most_text));
+        json_t *name = show_text(key, length < c->most_text ? length : c->most_text);
+        json_object_set_new(copy, name != NULL ? json_string_value(name) : "", copy_value(c, item));
         json_decref(name);
     }
     return copy;
 }
 
-json_t *show_copy(const json_t *value, size_t most_items, size_t most_text) {
+static json_t *copy_value(copying *c, const json_t *value) {
+    size_t n = json_is_string(value) ? json_string_length(value) : 0, cost = 200 + (n < c->most_text ? n : c->most_text);
+    if (cost > c->left) return json_string("...");
+    c->left -= cost;
     if (json_is_string(value)) {
-        size_t n = json_string_length(value);
-        if (n <= most_text) return show_text(json_string_value(value), n);
-        return json_pack("{s:I, s:o?}", "n_bytes", (json_int_t)n, "first", show_text(json_string_value(value), most_text));
+        if (n <= c->most_text) return show_text(json_string_value(value), n);
+        return json_pack("{s:I, s:o?}", "n_bytes", (json_int_t)n, "first", show_text(json_string_value(value), c->most_text));
     }
     if (!json_is_array(value) && !json_is_object(value)) return json_incref((json_t *)(uintptr_t)value);
-    size_t n = json_is_array(value) ? json_array_size(value) : json_object_size(value);
-    if (n <= most_items) return copy_items(value, n, most_items, most_text);
-    return json_pack("{s:I, s:o?}", "n_items", (json_int_t)n, "first", copy_items(value, 8, most_items, most_text));
+    n = json_is_array(value) ? json_array_size(value) : json_object_size(value);
+    if (n <= c->most_items) return copy_items(c, value, n);
+    return json_pack("{s:I, s:o?}", "n_items", (json_int_t)n, "first", copy_items(c, value, 8));
+}
+
+json_t *show_copy(const json_t *value, size_t most_items, size_t most_text) {
+    copying c = {.most_items = most_items, .most_text = most_text, .left = 4 << 20};
+    return copy_value(&c, value);
 }
 
 /* A value on one line, as JSON writes it. */
@@ -92,10 +106,13 @@ void show_flat(FILE *out, const char *name, const json_t *value) {
     }
 }
 
-int show_json(const json_t *report) {
-    bool good = json_dumpf(report, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) == 0;
-    good = putchar('\n') != EOF && good;
-    good = fflush(stdout) == 0 && good;
+int show_end(bool good) {
+    good = fflush(stdout) == 0 && ferror(stdout) == 0 && good;
     if (!good) fprintf(stderr, "tally: the output cannot be written\n");
     return good ? 0 : 1;
+}
+
+int show_json(const json_t *report) {
+    bool good = json_dumpf(report, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) == 0;
+    return show_end(putchar('\n') != EOF && good);
 }
