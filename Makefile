@@ -99,6 +99,9 @@ $(B)/tests/test_broken_kernels: LDFLAGS += -Wl,--wrap=attention
 demo: all ## run the shipped level-21 checkpoint and print what the answer cost
 	@./tools/demo.sh $(B)/tally
 
+bench: all ## speed on random models of two shapes, in every storage (BENCH="..." in place of the arguments)
+	@./tools/bench/bench.sh $(B)/tally
+
 test: layers all $(TESTS) ## every test: units, goldens, invariances, counts, hostile files, the command line
 	@./tests/run.sh $(B)
 

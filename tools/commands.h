@@ -13,6 +13,7 @@
     X(inspect, "what a checkpoint holds: metadata, every tensor, totals")                                                      \
     X(cost, "what a model will cost: formula, numbers, result")                                                                \
     X(lesson, "every number of the lesson, predicted, and counted where it can be run")                                        \
+    X(bench, "speed of prefill and decode, beside this machine's limits")                                                      \
     X(machine, "what this machine reads and computes, measured")
 
 #define COMMAND_DECLARE(name, help) int cmd_##name(int argc, char **argv);
