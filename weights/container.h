@@ -88,7 +88,7 @@ enum {
     JSON_COST_ARRAY = 144,
     JSON_COST_OBJECT = 256,
     JSON_COST_ITEM = 16,
-    JSON_COST_MEMBER = 144
+    JSON_COST_MEMBER = 112
 };
 
 /* checkpoint_open on bytes in memory, which stay the caller's: for tests and fuzzing (a sanitizer sees every byte past the end). */

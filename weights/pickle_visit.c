@@ -78,8 +78,9 @@ static void leave(walk *w, size_t n_name) {
 static status visit_scalar(walk *w, const pickle_node *node, pickle_ref ref, json_t **out) {
     const pickle *p = w->v->p;
     char text[128];
-    status result =
-        charge(w, JSON_COST_TEXT + (node->kind == PICKLE_TEXT || node->kind == PICKLE_BYTES ? node->n : sizeof text));
+    bool is_text = node->kind == PICKLE_TEXT || node->kind == PICKLE_BYTES;
+    bool is_word = node->kind == PICKLE_GLOBAL || node->kind == PICKLE_BIG;
+    status result = charge(w, is_text ? JSON_COST_TEXT + node->n : is_word ? JSON_COST_TEXT + sizeof text : JSON_COST_NUMBER);
     if (result != OK) return result;
     switch (node->kind) {
     case PICKLE_NONE:
