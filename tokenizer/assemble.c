@@ -39,6 +39,9 @@ status tokenizer_set_ids(tokenizer *t, int bos, int eos, int unk, int pad, error
         if (!id_fits(t, ids[i]))
             return error_set(e, ERR_FORMAT, "the %s token's id %d is not in the vocabulary of %zu", names[i], ids[i],
                              t->vocab.n_ids);
+    for (int i = 0; i < 3; i++)
+        if (ids[i] >= 0 && !tokenizer_has(t, ids[i]))
+            return error_set(e, ERR_FORMAT, "the %s token %d is marked as unused", names[i], ids[i]);
     t->bos = bos;
     t->unk = unk;
     t->pad = pad;
@@ -63,6 +66,13 @@ status decoder_add(tokenizer *t, decode_kind kind, const char *a, const char *b,
     if (d.n_a >= DECODE_MAX_TEXT || d.n_b >= DECODE_MAX_TEXT || t->n_decoder >= 16)
         return error_set(e, ERR_LIMIT, "a decoder with a text of more than %d bytes, or more than 16 decoders",
                          DECODE_MAX_TEXT - 1);
+    size_t growth = 1; /* times: what the replacements together may make of a piece */
+    for (size_t i = 0; i <= t->n_decoder; i++) {
+        const decode_step *at = i < t->n_decoder ? &t->decoder[i] : &d;
+        if (at->kind == DECODE_REPLACE && at->n_a > 0) growth *= at->n_b / at->n_a + 1;
+        if (growth > DECODE_MAX_GROWTH)
+            return error_set(e, ERR_LIMIT, "the decoder makes pieces more than %d times as long", DECODE_MAX_GROWTH);
+    }
     memcpy(d.a, a, d.n_a);
     memcpy(d.b, b, d.n_b);
     if (!array_reserve(&t->decoder, &t->decoder_capacity, t->n_decoder, 1, sizeof *t->decoder)) return no_memory(e);

@@ -11,7 +11,7 @@ static size_t longest_text(const tokenizer *t) {
     size_t n = t->vocab.longest + 8;
     for (size_t i = 0; i < t->n_decoder; i++) {
         const decode_step *d = &t->decoder[i];
-        if (d->kind == DECODE_REPLACE && d->n_b > d->n_a) n = n * (d->n_b / d->n_a + 1);
+        if (d->kind == DECODE_REPLACE && d->n_a > 0) n *= d->n_b / d->n_a + 1;
     }
     return n;
 }

@@ -27,7 +27,8 @@ typedef enum {
     DECODE_SUFFIX         /* a at the end of a piece becomes a space before the next one */
 } decode_kind;
 
-#define DECODE_MAX_TEXT 64 /* bytes of a and b */
+#define DECODE_MAX_TEXT   64 /* bytes of a and b */
+#define DECODE_MAX_GROWTH 256
 
 typedef struct {
     decode_kind kind;
