@@ -77,8 +77,7 @@ static void every_malformed_file_is_treated_as_expected(void **state) {
         const char *file = json_string_value(json_object_get(entry, "file"));
         if (strncmp(file, "tok_", 4) == 0) continue; /* tokenizers: tests of their own */
         snprintf(path, sizeof path, SHARED "/malformed/%s", file);
-        verdict_is(path, json_string_value(json_object_get(entry, "expect")),
-                       json_string_value(json_object_get(entry, "why")));
+        verdict_is(path, json_string_value(json_object_get(entry, "expect")), json_string_value(json_object_get(entry, "why")));
         n++;
     }
     assert_true(n >= 80);

@@ -170,8 +170,9 @@ static void points_json(const point *p, size_t n, const char *name, double predi
 /* tokens/s against the variable: measured points over the predicted line. */
 static status points_plot(const point *p, size_t n, const char *path, const char *name, bool over_batch, double crossover,
                           error *e) {
-    double *x = malloc(3 * n * sizeof *x), *predicted = x + n, *measured = x + 2 * n;
+    double *x = malloc(3 * n * sizeof *x);
     if (x == NULL) return error_set(e, ERR_MEMORY, "out of memory for the plot");
+    double *predicted = x + n, *measured = x + 2 * n;
     for (size_t i = 0; i < n; i++) {
         x[i] = over_batch ? p[i].batch : p[i].context;
         predicted[i] = p[i].predicted > 0 ? p[i].batch / p[i].predicted : NAN;
