@@ -6,6 +6,6 @@ cd "$(dirname "$0")/.."
 files=$(git ls-files '*.c' '*.h')
 # shellcheck disable=SC2086
 clang-format --dry-run -Werror $files
-cppcheck --quiet --std=c11 -I. --error-exitcode=1 --inline-suppr --enable=warning,portability --suppress=missingIncludeSystem \
+cppcheck --quiet --std=c11 -I. --library=tools/cppcheck.cfg --error-exitcode=1 --inline-suppr --enable=warning,portability --suppress=missingIncludeSystem \
     --suppress=normalCheckLevelMaxBranches -DNDEBUG kernels weights tokenizer engine tools
-shellcheck -x -e SC1091 tools/*.sh tests/*.sh tests/cli/*.sh
+shellcheck -S warning -x -e SC1091 tools/*.sh tests/*.sh tests/cli/*.sh
