@@ -113,6 +113,12 @@ int scheduler_pages_for(const scheduler *s, long long n_tokens) {
     return (int)pages;
 }
 
+/* The last token drawn is never read. */
+static int longest_of(const scheduler *s, const request *r) {
+    int n_ctx = engine_n_ctx(s->engine);
+    return r->max_new < 0 || r->max_new > n_ctx - r->n_ids ? n_ctx : r->n_ids + (r->max_new > 1 ? r->max_new - 1 : 0);
+}
+
 static status request_check(const scheduler *s, const request *r, error *err) {
     const model_config *c = &engine_model(s->engine)->config;
     int n_ctx = engine_n_ctx(s->engine);
@@ -131,13 +137,11 @@ static status request_check(const scheduler *s, const request *r, error *err) {
         return error_set(err, ERR_LIMIT, "%d samples of a prompt run together, and at most %d sequences do (raise --parallel)",
                          r->n_samples, s->n_slots);
     }
-    long long longest = r->max_new < 0 ? n_ctx : (long long)r->n_ids + (r->max_new > 1 ? r->max_new - 1 : 0);
-    if (longest > n_ctx) longest = n_ctx;
-    int pages = scheduler_pages_for(s, longest);
+    int longest = longest_of(s, r), pages = scheduler_pages_for(s, longest);
     if (pages > s->cache->n_pages) {
         return error_set(
             err, ERR_LIMIT,
-            "a request of up to %lld tokens takes %d pages of %d, and the KV cache has %d (shorten the prompt, lower "
+            "a request of up to %d tokens takes %d pages of %d, and the KV cache has %d (shorten the prompt, lower "
             "-n or --ctx-size, or raise --kv-pages or --kv-mem)",
             longest, pages, s->cache->layout.page_size, s->cache->n_pages);
     }
@@ -155,6 +159,7 @@ static completion *completion_make(const scheduler *s, const request *r, int sam
                       .n_prompt = r->n_ids,
                       .n_ids = r->n_ids,
                       .max_new = r->max_new,
+                      .longest = longest_of(s, r),
                       .sampling = r->sampling};
     if (c->ids == NULL) {
         free(c);
@@ -214,7 +219,7 @@ static void leave(scheduler *s, completion *c) {
     s->idle[s->n_idle++] = c->kv;
     c->kv = NULL;
     c->mark = (prefix_mark){0};
-    c->n_new = c->n_promised = 0;
+    c->n_new = 0;
     s->n_expected -= c->n_followers;
 }
 
@@ -245,27 +250,23 @@ void scheduler_adopt(scheduler *s, completion *c) {
     if (s->window > 0) kv_sequence_drop_before(c->kv, c->kv->n_tokens - s->window + 1, s->cache);
 }
 
-/* Pages that running completions will still take for tokens they have. */
-static long long pages_owed(const scheduler *s) {
-    long long n = 0;
-    for (int i = 0; i < s->n_running; i++) {
-        const completion *c = s->running[i];
-        int all = scheduler_pages_for(s, c->n_ids), held = c->kv->n_pages - c->kv->n_dropped;
-        if (all > held) n += all - held;
-    }
-    return n;
+/* Pages that c will still take for the tokens it has, and one to go on with where it may need it. */
+static int pages_owed(const scheduler *s, const completion *c) {
+    int held = c->kv->n_pages - c->kv->n_dropped, now = scheduler_pages_for(s, c->n_ids);
+    if (scheduler_pages_for(s, c->longest) > (now > held ? now : held)) now = (now > held ? now : held) + 1;
+    return now > held ? now - held : 0;
 }
 
-/* The oldest that waits comes in when its tokens fit beside what the others already need, with a page for each to go on with: else it
- * would soon be the youngest that has to go. Alone it always comes in. */
+/* The oldest that waits comes in when its pages fit beside those that the others already need: else it would soon be the youngest that has
+ * to go. Alone it always comes in. */
 static bool admit_one(scheduler *s) {
     completion *c = s->waiting;
     if (c == NULL || s->n_running + s->n_expected + 1 + c->n_followers > s->n_slots) return false;
-    long long owed = pages_owed(s), n_others = s->n_running;
     scheduler_join(s, c);
     scheduler_adopt(s, c);
-    int all = scheduler_pages_for(s, c->n_ids), held = c->kv->n_pages - c->kv->n_dropped;
-    if (n_others > 0 && (all > held ? all - held : 0) + owed + n_others > s->cache->n_free) {
+    long long owed = 0;
+    for (int i = 0; i < s->n_running; i++) owed += pages_owed(s, s->running[i]);
+    if (s->n_running > 1 && owed > s->cache->n_free) {
         leave(s, c);
         return false;
     }

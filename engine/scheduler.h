@@ -88,6 +88,7 @@ typedef struct completion {
     /* The scheduler's own. */
     uint64_t number; /* age: the smaller is the older */
     int max_new;
+    int longest; /* most tokens it can come to have in the cache */
     sampling sampling;
     sample_rng rng;
     kv_sequence *kv; /* NULL while it waits */

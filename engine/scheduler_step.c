@@ -31,12 +31,24 @@ static int prompt_rows(scheduler *s, int i, int n_budget) {
     return n_left(c) < n_budget ? n_left(c) : n_budget;
 }
 
-/* Gives rows to all that run, oldest first, and sees to it that their pages are there. A row for each of those that generate is kept free, and
- * prompts get what is left: one at least, as they are among the at most prefill_chunk sequences. */
+/* Takes the pages for c's rows; where there are too few, the youngest give theirs back. False: c was the youngest, and waits again. Alone it
+ * fits: request_check. */
+static bool pages_take_for(scheduler *s, completion *c) {
+    while (kv_sequence_pages_needed(c->kv, c->n_new, s->cache) > s->cache->n_free && s->n_running > 1) {
+        completion *youngest = s->running[s->n_running - 1];
+        scheduler_preempt(s, youngest);
+        if (youngest == c) return false;
+    }
+    kv_sequence_reserve(c->kv, c->n_new, s->cache, NULL); /* engine_step does the same, and finds it done or says why not */
+    return true;
+}
+
+/* Gives rows and pages to all that run, oldest first. A row for each of those that generate is kept free, and prompts get what is left: one
+ * at least, as they are among the at most prefill_chunk sequences. */
 static void rows_share(scheduler *s) {
-    int n_budget = engine_max_rows(s->engine), n_promised = 0;
+    int n_budget = engine_max_rows(s->engine);
     for (int i = 0; i < s->n_running; i++) {
-        s->running[i]->n_new = s->running[i]->n_promised = 0;
+        s->running[i]->n_new = 0;
         n_budget -= n_left(s->running[i]) == 1;
     }
     for (int i = 0; i < s->n_running; i++) {
@@ -46,14 +58,7 @@ static void rows_share(scheduler *s) {
         } else {
             n_budget -= c->n_new = prompt_rows(s, i, n_budget);
         }
-        c->n_promised = kv_sequence_pages_needed(c->kv, c->n_new, s->cache);
-        n_promised += c->n_promised;
-        while (n_promised > s->cache->n_free && s->n_running > 1) { /* alone it fits: request_check */
-            completion *youngest = s->running[s->n_running - 1];
-            n_promised -= youngest->n_promised;
-            scheduler_preempt(s, youngest);
-            if (youngest == c) return;
-        }
+        if (c->n_new > 0 && !pages_take_for(s, c)) return;
     }
 }
 

@@ -6,6 +6,7 @@
  * 0 ok, 1 failed, 2 bad usage. */
 #define COMMAND_LIST(X)                                                                                                        \
     X(run, "completes a prompt, and says what that cost")                                                                      \
+    X(batch, "many prompts at once over one pool of pages; JSON lines out")                                                    \
     X(check, "predicted, counted, measured: term by term")                                                                     \
     X(trace, "the KV cache step by step")                                                                                      \
     X(tokenize, "text to token ids and pieces, and back")                                                                      \

@@ -1,0 +1,40 @@
+/* batch.h - what the parts of `tally batch` share: cmd_batch.c runs, batch_report.c writes. */
+#ifndef TALLY_BATCH_H
+#define TALLY_BATCH_H
+
+#include "engine/scheduler.h"
+#include "tools/ordered.h"
+#include "tools/prompts.h"
+#include "tools/session.h"
+
+/* What the steps were predicted to take, beside what the scheduler counted. */
+typedef struct {
+    const model_config *config;
+    term_counts predicted;
+    long long n_steps, n_mismatches; /* terms that differ, over all steps */
+    char first_mismatch[256];
+} step_audit;
+/* A step_observer; user is a step_audit. */
+void audit_observe(void *user, const step_report *r);
+
+/* One line of output: the completion of a sample of a prompt. malloc made it; NULL: out of memory. */
+char *batch_line(const session *s, const prompt_list *p, size_t number, const completion *c);
+/* The same for a prompt that was not run. */
+char *batch_line_refused(const prompt_list *p, size_t number, int sample, const char *why);
+
+/* Which line of the output is this? A line_number of ordered.h; user is the prompt_list. ERR_MISMATCH where it belongs to other prompts. */
+status batch_line_number(void *user, const char *text, size_t n_bytes, size_t *number, error *e);
+
+/* What all of it came to. */
+typedef struct {
+    const session *session;
+    const scheduler_stats *stats;
+    const step_audit *audit;
+    size_t n_prompts, n_lines, n_made, n_resumed, n_refused;
+    long long n_finished[N_FINISH];
+    double seconds; /* from the first step to the last */
+} batch_summary;
+void summary_print(const batch_summary *s, FILE *out);
+void summary_json(const batch_summary *s, FILE *out);
+
+#endif
