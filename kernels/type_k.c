@@ -48,8 +48,9 @@ static void scale_and_min(const uint8_t scales[12], int group, float *scale, flo
         s = scales[group] & 63;
         m = scales[group + 4] & 63;
     } else {
-        s = (scales[group + 4] & 15) | scales[group - 4] >> 6 << 4;
-        m = scales[group + 4] >> 4 | scales[group] >> 6 << 4;
+        int i = group - 4; /* 0..3 */
+        s = (scales[i + 8] & 15) | scales[i] >> 6 << 4;
+        m = scales[i + 8] >> 4 | scales[i + 4] >> 6 << 4;
     }
     *scale = (float)s;
     *min = (float)m;

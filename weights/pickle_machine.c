@@ -30,7 +30,7 @@ bool machine_reserve(machine *m, void *array, uint32_t *capacity, uint64_t n, si
     memset((char *)new + *capacity *item, 0, bytes);
     memcpy(array, &new, sizeof new);
     *capacity = (uint32_t)bigger;
-    return true;
+    return true; // cppcheck-suppress memleak ; it is kept at `array`
 }
 
 bool machine_push(machine *m, pickle_ref v) {

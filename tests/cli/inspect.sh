@@ -31,12 +31,13 @@ expect_error 1 'a.x1b\[31m: a list among numbers' -- "$TALLY" inspect "$work/hos
 mkfifo "$work/pipe"
 expect_error 1 'is not a regular file' -- "$TALLY" inspect "$work/pipe"
 expect_error 1 'a folder without weights' -- "$TALLY" inspect "$work"
+# shellcheck disable=SC2016
 if [ -w /dev/full ]; then expect_error 1 'cannot be written' -- sh -c '"$0" inspect models/level21.pt >/dev/full' "$TALLY"; fi
 
 # The whole of ../shared: opened or refused, never anything else, within the file's size and 64 MiB.
 if [ -d $shared/malformed ]; then
     bad=0 n=0
-    for f in $shared/malformed/* $shared/formats/pt/*.pt* $shared/checkpoints/*/* $shared/tokenizers/*.gguf; do
+    for f in "$shared"/malformed/* "$shared"/formats/pt/*.pt* "$shared"/checkpoints/*/* "$shared"/tokenizers/*.gguf; do
         [ -f "$f" ] || continue
         "$TALLY" inspect "$f" >"$work/out" 2>"$work/err"; got=$?; n=$((n + 1))
         if [ $got -gt 1 ] || { [ $got = 1 ] && ! grep -q "^tally: $f: ." "$work/err"; }; then echo "$f: exit $got, $(cat "$work/err")"; bad=$((bad + 1)); fi
