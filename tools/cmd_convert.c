@@ -68,10 +68,8 @@ static json_t *names_for_tokens(int n_vocab) {
         json_array_append_new(tokens, json_sprintf("<t%d>", id));
         json_array_append_new(types_of, json_integer(1));
     }
-    return json_pack("{s:s, s:s, s:o?, s:o?, s:[s], s:i, s:i, s:b}", "tokenizer.ggml.model", "gpt2", "tokenizer.ggml.pre",
-                     "gpt-2", "tokenizer.ggml.tokens", tokens, "tokenizer.ggml.token_type", types_of, "tokenizer.ggml.merges",
-                     "a b", "tokenizer.ggml.bos_token_id", 0, "tokenizer.ggml.eos_token_id", 0, "tokenizer.ggml.add_bos_token",
-                     0);
+    return json_pack("{s:s, s:s, s:o?, s:o?, s:[s]}", "tokenizer.ggml.model", "gpt2", "tokenizer.ggml.pre", "gpt-2",
+                     "tokenizer.ggml.tokens", tokens, "tokenizer.ggml.token_type", types_of, "tokenizer.ggml.merges", "a b");
 }
 
 static status write_model(const session *s, const char *out, write_options *w, const convert_options *o, error *e) {
@@ -96,7 +94,7 @@ static int convert(const char *in, const char *out, convert_options *o) {
     error e = {0};
     session s;
     o->s.model = in;
-    write_options w = {.weights = types[o->type], .n_kv_heads = o->n_kv_heads};
+    write_options w = {.weights = types[o->type], .n_kv_heads = o->n_kv_heads, .name = o->s.random ? "random" : NULL};
     /* Held as the file has them, so that nothing is rounded twice; in fp32 where that is asked for, or means of heads are taken. */
     o->s.weights = o->n_kv_heads > 0 || w.weights == DTYPE_F32 ? 1 : 0;
     if (session_open_model(&s, &o->s, &e) != OK) return tool_fail(&e);

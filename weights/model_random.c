@@ -42,14 +42,14 @@ static void random_describe(void *self, const slot *s, dtype *type, int *group, 
 }
 
 /* Rows of matrices have length 1 on average, so that a normed input gives outputs near 1; what is added to the residual stream is
- * smaller the more layers add to it. A table of its own need not be small: the first norm follows. */
+ * smaller the more layers add to it. Embeddings are small beside that, so that what comes out depends on every layer. */
 static void set_distribution(generator *g, const slot *s) {
     const model_config *c = g->config;
     g->mean = 0, g->sd = 1 / sqrtf((float)s->n_cols);
     if (!slot_is_matrix(s)) g->sd = 0.1f;
     if (role_kind_of(s->role) == ROLE_NORM && !s->bias) g->mean = 1;
     if (slot_is_matrix(s) && (s->role == ROLE_O || s->role == ROLE_DOWN)) g->sd /= sqrtf(2 * (float)c->n_layers);
-    if (slot_is_matrix(s) && s->role == ROLE_EMBEDDING && !c->tied) g->sd = 1;
+    if (slot_is_matrix(s) && s->role == ROLE_EMBEDDING && !c->tied) g->sd = 0.1f;
     if (s->role == ROLE_POSITIONS) g->sd = 0.1f;
 }
 

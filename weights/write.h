@@ -7,6 +7,7 @@
 typedef struct {
     int weights;             /* DTYPE_F32, F16 or Q8_0; -1: as the model has them */
     int n_kv_heads;          /* fewer K/V heads, each the mean of some of the model's; 0: as many */
+    const char *name;        /* GGUF: general.name; NULL: the family's */
     const json_t *tokenizer; /* GGUF: an object of "tokenizer.*" keys; or NULL */
     const json_t *source;    /* safetensors: a config.json to go on from (Hugging Face); or NULL */
     char layout[48];         /* out: the layout that was written */

@@ -27,7 +27,7 @@ static void put_tensor(key_buffer *b, const saved_tensor *t, uint64_t offset) {
 /* Everything before the tensors' bytes. */
 static status make_header(key_buffer *b, const save_plan *p, const write_options *o, error *e) {
     key_buffer keys = {0};
-    uint64_t n_keys = gguf_put_keys(&keys, p, o->tokenizer), offset = 0;
+    uint64_t n_keys = gguf_put_keys(&keys, p, o->name, o->tokenizer), offset = 0;
     key_bytes(b, "GGUF", 4);
     key_u32(b, 3);
     key_u64(b, p->n_tensors);

@@ -219,12 +219,12 @@ static void put_own(key_writer *w, const model *m, const model_config *c) {
     json_decref(ends);
 }
 
-uint64_t gguf_put_keys(key_buffer *b, const save_plan *p, const json_t *tokenizer) {
+uint64_t gguf_put_keys(key_buffer *b, const save_plan *p, const char *name, const json_t *tokenizer) {
     const model_config *c = &p->config;
     key_writer w = {.b = b, .arch = gguf_architecture(p->layout)};
     bool has_window = json_object_get(json_object_get(p->layout, "config"), "window") != NULL;
     put_text(&w, "general.architecture", w.arch);
-    put_text(&w, "general.name", c->family);
+    put_text(&w, "general.name", name != NULL ? name : c->family);
     put_u32(&w, "general.file_type",
             p->n_tensors > 0 && p->tensors[0].type == DTYPE_Q8_0 ? 7 : p->tensors[0].type == DTYPE_F16);
     if (strcmp(w.arch, "tally") == 0)

@@ -16,8 +16,8 @@ void key_u32(key_buffer *b, uint32_t v);
 void key_u64(key_buffer *b, uint64_t v);
 void key_text(key_buffer *b, const char *text); /* length, bytes */
 
-/* All keys for the plan's layout; returns how many. tokenizer: an object of GGUF keys, or NULL. */
-uint64_t gguf_put_keys(key_buffer *b, const save_plan *p, const json_t *tokenizer);
+/* All keys for the plan's layout; returns how many. name: general.name. tokenizer: an object of GGUF keys, or NULL. */
+uint64_t gguf_put_keys(key_buffer *b, const save_plan *p, const char *name, const json_t *tokenizer);
 
 /* general.architecture of a layout; NULL: it is not for GGUF. */
 const char *gguf_architecture(const json_t *layout);
