@@ -125,7 +125,7 @@ fuzz-run: $(FUZZERS:%=$(B)/tests/%)
 	    mkdir -p $(B)/corpus/$$f tests/seeds/$${f#fuzz_} || exit 1; \
 	    echo "$$f"; $(B)/tests/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=200 -max_len=65536 \
 	        -artifact_prefix=$(B)/$$f- -print_final_stats=1 -verbosity=0 $(B)/corpus/$$f tests/seeds/$${f#fuzz_} || exit 1; done
-$(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(B)/tests/made_files.o $(B)/libtally.a
+$(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(B)/tests/made_files.o $(B)/tests/tokens.o $(B)/libtally.a
 	@echo "  $(@F)"; $(CC) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ -lcmocka $(LIBS)
 
 layers: ## the include rule: kernels <- weights, tokenizer <- engine <- tools
