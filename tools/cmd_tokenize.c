@@ -154,7 +154,8 @@ int cmd_tokenize(int argc, char **argv) {
     int rc = options_parse(&help, argc, argv, &args);
     if (rc >= 0) return rc;
     int at = 0;
-    if (o.model == NULL && o.tokenizer == NULL && at < args.n) o.model = args.items[at++];
+    bool text_missing = o.text == NULL && o.file == NULL;
+    if (o.model == NULL && (o.tokenizer == NULL || args.n > text_missing) && at < args.n) o.model = args.items[at++];
     if (o.text == NULL && o.file == NULL && at < args.n) o.text = args.items[at++];
     if (o.model == NULL && o.tokenizer == NULL)
         return tool_usage("tokenize: give a model or a tokenizer (tally tokenize --help)");

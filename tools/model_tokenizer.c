@@ -172,24 +172,32 @@ static bool begins_like_text(const char *path) {
     return n > 0 && (strcmp(first, "#version") == 0 || first[strspn(first, " \t\r\n")] == '{');
 }
 
-status any_tokenizer(tokenizer **out, const char *path, error *e) {
+/* Was it JSON, but nothing of a tokenizer? Weights may be written as JSON, too. */
+static bool may_be_weights(status s, const error *e) {
+    return s == ERR_FORMAT && strstr(e->message, "is it a tokenizer.json?") != NULL;
+}
+
+/* Anything but a folder and text: a model, or else a tokenizer in bytes. */
+static status of_bytes(tokenizer **out, const char *path, error *e) {
     checkpoint *c;
-    error of_model_file = {0};
+    error of_checkpoint = {0};
+    status s = checkpoint_open(&c, path, &of_checkpoint);
+    if (s == OK) {
+        s = of_model(out, c, e);
+        checkpoint_close(c);
+        return s;
+    }
+    if (is_file(path)) return tokenizer_open(out, path, e);
+    *e = of_checkpoint;
+    return s;
+}
+
+status any_tokenizer(tokenizer **out, const char *path, error *e) {
     char *file = is_file(path) ? NULL : tokenizer_file_in(path);
     bool text = file == NULL && begins_like_text(path);
-    status s = ERR_FORMAT;
-    if (file != NULL || text) s = tokenizer_open(out, path, e);
-    if (file != NULL || s == OK) {
-        free(file);
-        return s;
-    }
-    if (checkpoint_open(&c, path, &of_model_file) != OK) {
-        if (text) return s; /* what was said about the text */
-        s = is_file(path) ? tokenizer_open(out, path, e) : of_model_file.code;
-        if (!is_file(path) && e != NULL) *e = of_model_file;
-        return s;
-    }
-    s = of_model(out, c, e);
-    checkpoint_close(c);
-    return s;
+    *out = NULL;
+    if (file == NULL && !text) return of_bytes(out, path, e);
+    free(file);
+    status s = tokenizer_open(out, path, e);
+    return text && may_be_weights(s, e) ? of_bytes(out, path, e) : s;
 }
