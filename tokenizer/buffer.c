@@ -19,7 +19,7 @@ bool array_reserve(void *data, size_t *capacity, size_t count, size_t n, size_t 
     if (moved == NULL) return false;
     memcpy(data, &moved, sizeof moved);
     *capacity = grown;
-    return true;
+    return true; /* cppcheck-suppress memleak ; *data has it */
 }
 
 bool buffer_append(byte_buffer *b, const void *bytes, size_t n) {

@@ -16,19 +16,16 @@ bool json_flag(json_t *j, const char *key, bool otherwise) {
     return json_is_boolean(flag) ? json_is_true(flag) : otherwise;
 }
 
-static bool is(const char *type, const char *name) {
+bool json_is(const char *type, const char *name) {
     return strcmp(type, name) == 0;
 }
 
-/* Runs f on j, or on every entry of j[list] where j is a Sequence. */
-typedef status (*part_reader)(tokenizer *t, json_t *j, const char *type, error *e);
-
-static status each_part(tokenizer *t, json_t *j, const char *what, const char *list, part_reader f, int depth, error *e) {
+status json_each_part(tokenizer *t, json_t *j, const char *what, const char *list, json_part_reader f, int depth, error *e) {
     if (j == NULL || json_is_null(j)) return OK;
     const char *type = json_text(j, "type", NULL);
     if (type == NULL) return error_set(e, ERR_FORMAT, "the %s has no type", what);
     status s = OK;
-    if (!is(type, "Sequence")) {
+    if (!json_is(type, "Sequence")) {
         s = f(t, j, type, e);
         if (s != ERR_UNSUPPORTED || e == NULL || strstr(e->message, type) != NULL) return s;
         error of_part = *e;
@@ -40,17 +37,16 @@ static status each_part(tokenizer *t, json_t *j, const char *what, const char *l
     for (size_t i = 0; s == OK && i < json_array_size(parts); i++) {
         json_t *part = json_array_get(parts, i);
         if (!json_is_object(part)) return error_set(e, ERR_FORMAT, "the %s has a part that is not an object", what);
-        s = each_part(t, part, what, list, f, depth + 1, e);
+        s = json_each_part(t, part, what, list, f, depth + 1, e);
     }
     return s;
 }
 
-static status unsupported(const char *what, const char *type, error *e) {
+status json_unsupported(const char *what, const char *type, error *e) {
     return error_set(e, ERR_UNSUPPORTED, "the %s \"%s\" is not supported", what, type);
 }
 
-/* A pattern: {"String": text} or {"Regex": expression}. */
-static status pattern_of(json_t *j, const char **text, const char **regex, error *e) {
+status json_pattern(json_t *j, const char **text, const char **regex, error *e) {
     json_t *p = json_object_get(j, "pattern");
     *text = json_is_string(p) ? json_string_value(p) : json_text(p, "String", NULL);
     *regex = json_text(p, "Regex", NULL);
@@ -70,7 +66,7 @@ static status quote(const char *text, byte_buffer *out, error *e) {
 
 static status replace_normalizer(tokenizer *t, json_t *j, error *e) {
     const char *text, *regex, *content = json_text(j, "content", NULL);
-    status s = pattern_of(j, &text, &regex, e);
+    status s = json_pattern(j, &text, &regex, e);
     if (s != OK) return s;
     if (content == NULL) return error_set(e, ERR_FORMAT, "the normalizer \"Replace\" has no content");
     if (text != NULL) return steps_add_replace(&t->normalizer, text, content, e);
@@ -126,26 +122,26 @@ static status nmt_normalizer(tokenizer *t, error *e) {
 
 static status normalizer_part(tokenizer *t, json_t *j, const char *type, error *e) {
     step_list *l = &t->normalizer;
-    if (is(type, "NFC")) return steps_add_kind(l, STEP_NFC, e);
-    if (is(type, "NFD")) return steps_add_kind(l, STEP_NFD, e);
-    if (is(type, "NFKC")) return steps_add_kind(l, STEP_NFKC, e);
-    if (is(type, "NFKD")) return steps_add_kind(l, STEP_NFKD, e);
-    if (is(type, "Lowercase")) return steps_add_kind(l, STEP_LOWERCASE, e);
-    if (is(type, "Strip")) return strip_normalizer(t, j, e);
-    if (is(type, "StripAccents")) return steps_add(l, STEP_REPLACE_PATTERN, NULL, 0, "", 0, "\\p{M}", 5, NULL, e);
-    if (is(type, "Replace")) return replace_normalizer(t, j, e);
-    if (is(type, "Nmt")) return nmt_normalizer(t, e);
-    if (is(type, "Precompiled")) return charsmap_normalizer(t, j, e);
-    if (is(type, "ByteLevel")) return steps_add_kind(l, STEP_BYTE_CHARS, e);
-    if (is(type, "Prepend")) {
+    if (json_is(type, "NFC")) return steps_add_kind(l, STEP_NFC, e);
+    if (json_is(type, "NFD")) return steps_add_kind(l, STEP_NFD, e);
+    if (json_is(type, "NFKC")) return steps_add_kind(l, STEP_NFKC, e);
+    if (json_is(type, "NFKD")) return steps_add_kind(l, STEP_NFKD, e);
+    if (json_is(type, "Lowercase")) return steps_add_kind(l, STEP_LOWERCASE, e);
+    if (json_is(type, "Strip")) return strip_normalizer(t, j, e);
+    if (json_is(type, "StripAccents")) return steps_add(l, STEP_REPLACE_PATTERN, NULL, 0, "", 0, "\\p{M}", 5, NULL, e);
+    if (json_is(type, "Replace")) return replace_normalizer(t, j, e);
+    if (json_is(type, "Nmt")) return nmt_normalizer(t, e);
+    if (json_is(type, "Precompiled")) return charsmap_normalizer(t, j, e);
+    if (json_is(type, "ByteLevel")) return steps_add_kind(l, STEP_BYTE_CHARS, e);
+    if (json_is(type, "Prepend")) {
         const char *text = json_text(j, "prepend", "");
         return steps_add(l, STEP_PREPEND, text, strlen(text), NULL, 0, NULL, 0, NULL, e);
     }
-    return unsupported("normalizer", type, e);
+    return json_unsupported("normalizer", type, e);
 }
 
 status json_normalizer(tokenizer *t, json_t *j, error *e) {
-    return each_part(t, j, "normalizer", "normalizers", normalizer_part, 0, e);
+    return json_each_part(t, j, "normalizer", "normalizers", normalizer_part, 0, e);
 }
 
 /* ---- pre_tokenizer ---- */
@@ -154,11 +150,11 @@ static status way_of(json_t *j, const char *otherwise, cut_way *way, error *e) {
     static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
     const char *name = json_text(j, "behavior", otherwise);
     for (int i = 0; i < 5; i++)
-        if (is(name, names[i])) {
+        if (json_is(name, names[i])) {
             *way = (cut_way)i;
             return OK;
         }
-    return unsupported("behavior", name, e);
+    return json_unsupported("behavior", name, e);
 }
 
 static status cut(tokenizer *t, const char *regex, cut_way way, bool invert, error *e) {
@@ -169,7 +165,7 @@ static status split(tokenizer *t, json_t *j, error *e) {
     const char *text, *regex;
     byte_buffer quoted = {0};
     cut_way way = CUT_ISOLATED;
-    status s = pattern_of(j, &text, &regex, e);
+    status s = json_pattern(j, &text, &regex, e);
     if (s == OK) s = way_of(j, "", &way, e);
     if (s == OK && text != NULL) s = quote(text, &quoted, e);
     if (s == OK && text != NULL && quoted.n == 0) s = error_set(e, ERR_FORMAT, "\"Split\" has an empty pattern");
@@ -197,16 +193,16 @@ static status byte_level(tokenizer *t, json_t *j, error *e) {
     return s == OK ? steps_add_kind(&t->cutter, STEP_BYTE_CHARS, e) : s;
 }
 
-/* Files of before prepend_scheme have add_prefix_space. */
-static const char *prepend_scheme(json_t *j) {
+const char *json_prepend_scheme(json_t *j) {
     return json_text(j, "prepend_scheme", json_flag(j, "add_prefix_space", true) ? "always" : "never");
 }
 
 static status metaspace(tokenizer *t, json_t *j, error *e) {
-    const char *mark = json_text(j, "replacement", SPACE_MARK), *scheme = prepend_scheme(j);
-    if (!is(scheme, "always") && !is(scheme, "first") && !is(scheme, "never")) return unsupported("prepend_scheme", scheme, e);
+    const char *mark = json_text(j, "replacement", SPACE_MARK), *scheme = json_prepend_scheme(j);
+    if (!json_is(scheme, "always") && !json_is(scheme, "first") && !json_is(scheme, "never"))
+        return json_unsupported("prepend_scheme", scheme, e);
     status s = steps_add_replace(&t->cutter, " ", mark, e);
-    if (s == OK && !is(scheme, "never")) s = prepend_step(t, mark, is(scheme, "first"), e);
+    if (s == OK && !json_is(scheme, "never")) s = prepend_step(t, mark, json_is(scheme, "first"), e);
     if (s != OK || !json_flag(j, "split", true)) return s;
     byte_buffer quoted = {0};
     s = quote(mark, &quoted, e);
@@ -225,21 +221,21 @@ static status digits(tokenizer *t, json_t *j, error *e) {
 
 static status pre_tokenizer_part(tokenizer *t, json_t *j, const char *type, error *e) {
     cut_way way = CUT_ISOLATED;
-    if (is(type, "ByteLevel")) return byte_level(t, j, e);
-    if (is(type, "Split")) return split(t, j, e);
-    if (is(type, "Digits")) return digits(t, j, e);
-    if (is(type, "Metaspace")) return metaspace(t, j, e);
-    if (is(type, "Whitespace")) return cut(t, "[" WORD "]+|[^" WORD "\\s]+", CUT_REMOVED, true, e);
-    if (is(type, "WhitespaceSplit")) return cut(t, "\\s", CUT_REMOVED, false, e);
-    if (is(type, "Punctuation")) {
+    if (json_is(type, "ByteLevel")) return byte_level(t, j, e);
+    if (json_is(type, "Split")) return split(t, j, e);
+    if (json_is(type, "Digits")) return digits(t, j, e);
+    if (json_is(type, "Metaspace")) return metaspace(t, j, e);
+    if (json_is(type, "Whitespace")) return cut(t, "[" WORD "]+|[^" WORD "\\s]+", CUT_REMOVED, true, e);
+    if (json_is(type, "WhitespaceSplit")) return cut(t, "\\s", CUT_REMOVED, false, e);
+    if (json_is(type, "Punctuation")) {
         status s = way_of(j, "Isolated", &way, e);
         return s == OK ? cut(t, PUNCTUATION, way, false, e) : s;
     }
-    if (is(type, "BertPreTokenizer")) {
+    if (json_is(type, "BertPreTokenizer")) {
         status s = cut(t, "\\s", CUT_REMOVED, false, e);
         return s == OK ? cut(t, PUNCTUATION, CUT_ISOLATED, false, e) : s;
     }
-    if (is(type, "CharDelimiterSplit")) {
+    if (json_is(type, "CharDelimiterSplit")) {
         byte_buffer quoted = {0};
         status s = quote(json_text(j, "delimiter", ""), &quoted, e);
         if (s == OK && quoted.n == 0) s = error_set(e, ERR_FORMAT, "\"CharDelimiterSplit\" has no delimiter");
@@ -247,114 +243,9 @@ static status pre_tokenizer_part(tokenizer *t, json_t *j, const char *type, erro
         buffer_free(&quoted);
         return s;
     }
-    return unsupported("pre_tokenizer", type, e);
+    return json_unsupported("pre_tokenizer", type, e);
 }
 
 status json_pre_tokenizer(tokenizer *t, json_t *j, error *e) {
-    return each_part(t, j, "pre_tokenizer", "pretokenizers", pre_tokenizer_part, 0, e);
-}
-
-/* ---- decoder ---- */
-
-static status metaspace_decoder(tokenizer *t, json_t *j, error *e) {
-    const char *mark = json_text(j, "replacement", SPACE_MARK);
-    if (!is(prepend_scheme(j), "never")) {
-        t->n_strip = 1;
-        t->strip_text[0] = ' ';
-    }
-    return decoder_add(t, DECODE_REPLACE, mark, " ", e);
-}
-
-/* After Fuse, Strip takes characters from the whole text; before it, from every piece. */
-static status strip_decoder(tokenizer *t, json_t *j, error *e) {
-    const char *content = json_text(j, "content", " ");
-    json_int_t start = json_integer_value(json_object_get(j, "start")), stop = json_integer_value(json_object_get(j, "stop"));
-    if (start < 0 || stop < 0 || start > 1000 || stop > 1000)
-        return error_set(e, ERR_LIMIT, "the decoder \"Strip\" strips %lld and %lld", (long long)start, (long long)stop);
-    if (!t->fused) {
-        status s = decoder_add(t, DECODE_STRIP, content, "", e);
-        if (s != OK) return s;
-        t->decoder[t->n_decoder - 1].n_left = (int)start;
-        t->decoder[t->n_decoder - 1].n_right = (int)stop;
-        return OK;
-    }
-    if (stop > 0)
-        return error_set(e, ERR_UNSUPPORTED, "the decoder \"Strip\" with stop %lld is not supported", (long long)stop);
-    if (strlen(content) >= sizeof t->strip_text) return error_set(e, ERR_LIMIT, "the decoder \"Strip\" strips \"%s\"", content);
-    strcpy(t->strip_text, content);
-    t->n_strip = (int)start;
-    return OK;
-}
-
-static status decoder_part(tokenizer *t, json_t *j, const char *type, error *e) {
-    const char *text, *regex;
-    if (is(type, "ByteLevel")) return decoder_add(t, DECODE_BYTE_CHARS, "", "", e);
-    if (is(type, "ByteFallback")) return decoder_add(t, DECODE_BYTE_FALLBACK, "", "", e);
-    if (is(type, "Metaspace")) return metaspace_decoder(t, j, e);
-    if (is(type, "Strip")) return strip_decoder(t, j, e);
-    if (is(type, "BPEDecoder")) return decoder_add(t, DECODE_SUFFIX, json_text(j, "suffix", "</w>"), "", e);
-    if (is(type, "Fuse")) {
-        t->fused = true;
-        return OK;
-    }
-    if (is(type, "Replace")) {
-        status s = pattern_of(j, &text, &regex, e);
-        if (s == OK && (text == NULL || t->fused))
-            s = error_set(e, ERR_UNSUPPORTED, "the decoder \"Replace\" with a Regex or after Fuse is not supported");
-        return s == OK ? decoder_add(t, DECODE_REPLACE, text, json_text(j, "content", ""), e) : s;
-    }
-    return unsupported("decoder", type, e);
-}
-
-status json_decoder(tokenizer *t, json_t *j, error *e) {
-    if (j == NULL || json_is_null(j)) t->join_with_space = true;
-    return each_part(t, j, "decoder", "decoders", decoder_part, 0, e);
-}
-
-/* ---- post_processor ---- */
-
-static status append_special(tokenizer *t, id_list *to, json_int_t id, error *e) {
-    if (id < 0 || id > INT32_MAX || !tokenizer_has(t, (int)id))
-        return error_set(e, ERR_FORMAT, "the post_processor adds the token %lld, which is not in the vocabulary",
-                         (long long)id);
-    return ids_append(to, (int)id) ? OK : error_set(e, ERR_MEMORY, "no memory for the special tokens");
-}
-
-/* {"SpecialToken": {"id": "<s>"}} names an entry of special_tokens, which has the ids. */
-static status template_token(tokenizer *t, json_t *specials, json_t *token, id_list *to, error *e) {
-    const char *name = json_text(token, "id", "");
-    json_t *ids = json_object_get(json_object_get(specials, name), "ids");
-    if (!json_is_array(ids)) return error_set(e, ERR_FORMAT, "the post_processor's token \"%s\" has no ids", name);
-    status s = OK;
-    for (size_t i = 0; s == OK && i < json_array_size(ids); i++)
-        s = append_special(t, to, json_integer_value(json_array_get(ids, i)), e);
-    return s;
-}
-
-static status template(tokenizer *t, json_t *j, error *e) {
-    json_t *single = json_object_get(j, "single"), *specials = json_object_get(j, "special_tokens");
-    status s = OK;
-    int n_texts = 0;
-    for (size_t i = 0; s == OK && i < json_array_size(single); i++) {
-        json_t *part = json_array_get(single, i), *token = json_object_get(part, "SpecialToken");
-        if (token == NULL) n_texts++;
-        if (token != NULL) s = template_token(t, specials, token, n_texts == 0 ? &t->prefix : &t->suffix, e);
-    }
-    if (s == OK && n_texts != 1) s = error_set(e, ERR_UNSUPPORTED, "a template with the text in it %d times", n_texts);
-    return s;
-}
-
-static status post_processor_part(tokenizer *t, json_t *j, const char *type, error *e) {
-    if (is(type, "ByteLevel")) return OK; /* it moves offsets, not ids */
-    if (is(type, "TemplateProcessing")) return template(t, j, e);
-    if (is(type, "BertProcessing") || is(type, "RobertaProcessing")) {
-        json_t *first = json_object_get(j, "cls"), *last = json_object_get(j, "sep");
-        status s = append_special(t, &t->prefix, json_integer_value(json_array_get(first, 1)), e);
-        return s == OK ? append_special(t, &t->suffix, json_integer_value(json_array_get(last, 1)), e) : s;
-    }
-    return unsupported("post_processor", type, e);
-}
-
-status json_post_processor(tokenizer *t, json_t *j, error *e) {
-    return each_part(t, j, "post_processor", "processors", post_processor_part, 0, e);
+    return json_each_part(t, j, "pre_tokenizer", "pretokenizers", pre_tokenizer_part, 0, e);
 }

@@ -51,19 +51,20 @@ static bool grow_slots(vocab *v) {
     return true;
 }
 
+/* The three arrays grow together, by the same rule. */
 static bool grow_ids(vocab *v, size_t n_ids) {
-    size_t c1 = v->capacity, c2 = v->capacity, c3 = v->capacity;
-    if (n_ids > v->n_ids) {
-        size_t more = n_ids - v->n_ids;
-        if (!array_reserve(&v->start, &c1, v->n_ids, more, sizeof *v->start)) return false;
-        if (!array_reserve(&v->length, &c2, v->n_ids, more, sizeof *v->length)) return false;
-        if (!array_reserve(&v->kind, &c3, v->n_ids, more, sizeof *v->kind)) return false;
-        v->capacity = c1;
-        memset(v->kind + v->n_ids, PIECE_NONE, more);
-        memset(v->length + v->n_ids, 0, more * sizeof *v->length);
-        memset(v->start + v->n_ids, 0, more * sizeof *v->start);
-        v->n_ids = n_ids;
-    }
+    if (n_ids <= v->n_ids) return true;
+    size_t more = n_ids - v->n_ids, before = v->capacity, capacity = before;
+    if (!array_reserve(&v->start, &capacity, v->n_ids, more, sizeof *v->start)) return false;
+    capacity = before;
+    if (!array_reserve(&v->length, &capacity, v->n_ids, more, sizeof *v->length)) return false;
+    capacity = before;
+    if (!array_reserve(&v->kind, &capacity, v->n_ids, more, sizeof *v->kind)) return false;
+    v->capacity = capacity;
+    memset(v->kind + v->n_ids, PIECE_NONE, more);
+    memset(v->length + v->n_ids, 0, more * sizeof *v->length);
+    memset(v->start + v->n_ids, 0, more * sizeof *v->start);
+    v->n_ids = n_ids;
     return true;
 }
 

@@ -152,7 +152,10 @@ bool session_is_end(const session *s, int id) {
 
 int session_n_tokens(const session *s) {
     int n = s->model->config.n_vocab;
-    return s->tokenizer != NULL && tokenizer_n_vocab(s->tokenizer) < n ? tokenizer_n_vocab(s->tokenizer) : n;
+    if (s->tokenizer == NULL) return n;
+    if (tokenizer_n_vocab(s->tokenizer) < n) n = tokenizer_n_vocab(s->tokenizer);
+    while (n > 1 && !tokenizer_has(s->tokenizer, n - 1)) n--; /* padding that has ids in the file */
+    return n;
 }
 
 status ids_parse(const char *text, int **ids, size_t *n, error *e) {
