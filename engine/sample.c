@@ -68,8 +68,7 @@ int sample_greedy(const float *x, int n) {
     return best;
 }
 
-/* Each token once, however often it was seen: those seen before within the window are skipped. O(window^2) for a window of some tens;
- * for "everything" the order array marks who has been done. */
+/* Each token once, however often it was seen: `order` marks who has been done. */
 static void penalise(float *logits, const sampling *s, const int *seen, int n_seen, sample_scratch *scratch) {
     if (s->repeat_penalty == 1.0f) return;
     int first = s->repeat_last_n < 0 || s->repeat_last_n > n_seen ? 0 : n_seen - s->repeat_last_n;
@@ -129,26 +128,28 @@ int sample_token(float *logits, const sampling *s, const int *seen, int n_seen, 
     if (kept < n) keep_top(order, n, kept, logits);
     sort_ids(order, kept, logits);
 
-    float top = logits[order[0]], total = 0;
+    /* Sums in double: of a large vocabulary's many small probabilities fp32 would lose some. */
+    float top = logits[order[0]];
+    double total = 0;
     for (int i = 0; i < kept; i++) {
         p[i] = expf((logits[order[i]] - top) / s->temperature);
         if (p[i] < s->min_p) { /* p is relative to the most probable, and falls */
             kept = i;
             break;
         }
-        total += p[i];
+        total += (double)p[i];
     }
-    float reach = s->top_p * total, sum = 0;
+    double reach = (double)s->top_p * total, sum = 0;
     for (int i = 0; i < kept; i++) {
-        sum += p[i];
+        sum += (double)p[i];
         if (s->top_p < 1.0f && sum >= reach) {
             kept = i + 1;
             break;
         }
     }
-    float draw = rng_uniform(r) * sum;
+    double draw = (double)rng_uniform(r) * sum;
     for (int i = 0; i < kept; i++) {
-        draw -= p[i];
+        draw -= (double)p[i];
         if (draw < 0) return order[i];
     }
     return order[kept - 1];

@@ -1,6 +1,7 @@
 /* sample.h - from logits to the next token.
  *
- * Greedy unless a temperature is given, so that a run can be repeated; with one, the seed repeats it byte for byte. Each sequence has a
+ * Greedy unless a temperature is given, so that a run can be repeated; with one, the seed repeats it byte for byte. In this order: the repeat
+ * penalty, the k largest, softmax of logits / temperature, min-p, top-p of what is left, and a draw from what is left then. Each sequence has a
  * generator of its own (PCG32, O'Neill 2014), so that what it draws does not depend on who else is in the batch. */
 #ifndef TALLY_SAMPLE_H
 #define TALLY_SAMPLE_H
