@@ -102,7 +102,7 @@ demo: all ## run the shipped level-21 checkpoint and print what the answer cost
 bench: all ## speed on random models of two shapes, in every storage (BENCH="..." in place of the arguments)
 	@./tools/bench/bench.sh $(B)/tally
 
-test: layers all $(TESTS) ## every test: units, goldens, invariances, counts, hostile files, the command line
+test: layers all $(TESTS) $(B)/audit_run $(B)/audit_trace ## every test: units, goldens, invariances, counts, hostile files, the command line
 	@./tests/run.sh $(B)
 
 check-asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -127,6 +127,16 @@ fuzz-run: $(FUZZERS:%=$(B)/tests/%)
 	        -artifact_prefix=$(B)/$$f- -print_final_stats=1 -verbosity=0 $(B)/corpus/$$f tests/seeds/$${f#fuzz_} || exit 1; done
 $(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(B)/tests/made_files.o $(B)/tests/tokens.o $(B)/libtally.a
 	@echo "  $(@F)"; $(CC) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ -lcmocka $(LIBS)
+
+# Small programs that outside tools watch; calls of forward() and attention() set marks on their way (tools/audit/marks.h).
+$(B)/audit_run: $(B)/tools/audit/audit_run.o $(B)/libtally.a
+	@echo "  $(@F)"; $(CC) $(ALL_CFLAGS) -Wl,--wrap=forward,--wrap=attention -o $@ $^ $(LIBS)
+$(B)/audit_trace: $(B)/tools/audit/audit_trace.o $(B)/libtally.a
+	@echo "  $(@F)"; $(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
+
+audit: $(B)/audit_run $(B)/audit_trace ## bytes proved by valgrind: writes docs/audit.md (installs valgrind; some minutes)
+	@./tools/deps.sh valgrind
+	@./tools/audit/audit.sh $(B) docs/audit.md
 
 layers: ## the include rule: kernels <- weights, tokenizer <- engine <- tools
 	@./tests/layers.sh
