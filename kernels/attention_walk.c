@@ -1,74 +1,134 @@
-/* attention_walk.c - a range of keys run by run. See attention_job.h. */
+/* attention_walk.c - a range of keys as the cache has it, run by run. See attention_job.h.
+ *
+ * Runs that all rows see whole, and that lie alike, are collected and go through one product: its chunks (keys) or segments of k (values)
+ * are pages wherever they are. A run that some row sees only in part goes row by row. */
 #include <string.h>
 
 #include "kernels/attention_job.h"
 
-/* Scores of rows [row, row + n_rows) for the n keys of a run from `skip` on. at: the first key's place in its range. */
-static void score_keys(const head_job *j, int row, int n_rows, const kv_run *run, int skip, int n, int at) {
-    const kv_layout *l = j->task->views[0].layout;
-    panel_product p = {.y = j->scores + (size_t)row * (size_t)j->s->key_split + at,
-                       .ldy = (size_t)j->s->key_split,
-                       .x = j->q + (size_t)row * j->ldq,
-                       .ldx = j->ldq,
-                       .w = (const unsigned char *)run->data + (size_t)skip * l->elem_bytes,
-                       .k_stride = run->k_stride,
-                       .n_t = n_rows,
-                       .n_k = l->head_dim,
-                       .width = n};
-    job_scores(j, &p, l->format);
-    if (run->scales == NULL) return;
-    float scale[KV_BLOCK];
-    halves_read(scale, run->scales + skip, n, j->w->kernels);
-    job_scale(j, row, n_rows, at, n, scale);
+enum { MOST_RUNS = 32 };
+
+/* Rows [row, row + n_rows) of the job, over keys of one sequence. */
+typedef struct {
+    const head_job *j;
+    const partial *out; /* NULL: scores are made; else values are added to out */
+    int begin;          /* of the range */
+    int row, n_rows;
+    const void *data[MOST_RUNS];
+    int n_runs, at, n; /* collected: from key begin + at, n keys */
+    int each;          /* keys in every run but the last */
+    size_t k_stride;
+    bool scaled;
+} walk;
+
+/* For task rows [first, first + n). The list stays as it is: a step of a small model has thousands of walks. */
+static void walk_init(walk *w, const head_job *j, const partial *out, int range, int first, int n) {
+    w->j = j;
+    w->out = out;
+    w->begin = range * j->s->key_split;
+    w->row = first * j->group;
+    w->n_rows = n * j->group;
+    w->n_runs = w->at = w->n = w->each = 0;
+    w->k_stride = 0;
+    w->scaled = false;
 }
 
-/* Adds the values of n keys of a run, weighted, to the rows' outputs. Without a window a range's first key starts them. */
-static void add_values(const head_job *j, int row, int n_rows, const kv_run *run, int skip, int n, int at, const partial *out) {
+/* int8's scales of the keys (or values), by their place in the range. */
+static float *scales_of(const walk *w) {
+    return w->j->gathered;
+}
+
+static void scores_flush(walk *w) {
+    const head_job *j = w->j;
     const kv_layout *l = j->task->views[0].layout;
-    for (int i = 0; i < n && run->scales != NULL; i += KV_BLOCK) {
-        float scale[KV_BLOCK];
-        int m = n - i < KV_BLOCK ? n - i : KV_BLOCK;
-        halves_read(scale, run->scales + skip + i, m, j->w->kernels);
-        job_scale(j, row, n_rows, at + i, m, scale);
-    }
-    panel_product p = {.y = out->o + (size_t)row * out->ldo,
-                       .ldy = out->ldo,
-                       .x = j->scores + (size_t)row * (size_t)j->s->key_split + at,
+    panel_product p = {.y = j->scores + (size_t)w->row * (size_t)j->s->key_split + w->at,
+                       .ldy = (size_t)j->s->key_split,
+                       .x = j->q + (size_t)w->row * j->ldq,
+                       .ldx = j->ldq,
+                       .chunks = w->data,
+                       .k_stride = w->k_stride,
+                       .n_t = w->n_rows,
+                       .n_k = l->head_dim,
+                       .width = w->n};
+    job_scores(j, &p, l->format);
+    if (w->scaled) job_scale(j, w->row, w->n_rows, w->at, w->n, scales_of(w) + w->at);
+}
+
+/* Without a window a range's first key starts the rows' outputs; with one they have been set to 0. */
+static void values_flush(walk *w) {
+    const head_job *j = w->j;
+    const kv_layout *l = j->task->views[0].layout;
+    if (w->scaled) job_scale(j, w->row, w->n_rows, w->at, w->n, scales_of(w) + w->at);
+    panel_product p = {.y = w->out->o + (size_t)w->row * w->out->ldo,
+                       .ldy = w->out->ldo,
+                       .x = j->scores + (size_t)w->row * (size_t)j->s->key_split + w->at,
                        .ldx = (size_t)j->s->key_split,
-                       .w = (const unsigned char *)run->data + (size_t)skip * (size_t)l->head_dim * l->elem_bytes,
-                       .k_stride = run->k_stride,
+                       .segments = w->data,
+                       .segment_k = w->each,
+                       .k_stride = w->k_stride,
                        .chunk_stride = KV_BLOCK,
-                       .n_t = n_rows,
-                       .n_k = n,
+                       .n_t = w->n_rows,
+                       .n_k = w->n,
                        .width = l->head_dim,
-                       .more = at > 0 || j->s->window > 0};
+                       .more = w->at > 0 || j->s->window > 0};
     job_values(j, &p, l->format);
 }
 
-/* Goes over keys [from, to) of one sequence for task rows [first, first + n): run by run, each read once for all the rows that see it.
- * out NULL: scores; else values. */
+static void walk_flush(walk *w) {
+    if (w->n_runs > 0 && w->out == NULL) scores_flush(w);
+    if (w->n_runs > 0 && w->out != NULL) values_flush(w);
+    w->n_runs = w->n = 0;
+}
+
+/* Pages lie anywhere, so that the processor cannot foresee the next one: all of a product's are asked for while they are collected. */
+static void prefetch(const void *data, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const unsigned char *)data + i, 0, 2);
+}
+
+/* n keys of a run from `skip` on, the first of them at `at` in the range. */
+static void walk_add(walk *w, const kv_run *run, int skip, int n, int at) {
+    const kv_layout *l = w->j->task->views[0].layout;
+    bool alike = w->n_runs > 0 && w->n_runs < MOST_RUNS && w->n == w->n_runs * w->each && n <= w->each &&
+                 run->k_stride == w->k_stride && (w->out != NULL || w->each == KV_BLOCK);
+    if (!alike) {
+        walk_flush(w);
+        w->each = n;
+        w->at = at;
+        w->k_stride = run->k_stride;
+    }
+    size_t token = w->out == NULL ? l->elem_bytes : (size_t)l->head_dim * l->elem_bytes;
+    w->data[w->n_runs++] = (const unsigned char *)run->data + (size_t)skip * token;
+    w->n += n;
+    prefetch(w->data[w->n_runs - 1], (w->out == NULL ? run->k_stride : (size_t)n) * (size_t)l->head_dim * l->elem_bytes);
+    w->scaled = run->scales != NULL;
+    if (w->scaled) halves_read(scales_of(w) + at, run->scales + skip, n, w->j->w->kernels);
+}
+
+/* Goes over keys [from, to) of one sequence for task rows [first, first + n): each run is read once for all the rows that see it. */
 static void keys_walk(const head_job *j, const kv_view *view, int first, int n, int range, int from, int to,
                       const partial *out) {
     const int *pos = j->task->pos + first;
-    int begin = range * j->s->key_split;
-    for (int key = from; key < to;) {
+    walk w;
+    walk_init(&w, j, out, range, first, n);
+    for (int key = from, end; key < to; key = end) {
         kv_run run =
             out == NULL ? kv_keys(view, j->kv_head, key, to, &j->w->meter) : kv_values(view, j->kv_head, key, to, &j->w->meter);
-        int end = key + run.n;
-        bool all = pos[0] + 1 >= end && visible_from(j->s, pos[n - 1]) <= key;
-        int step = all ? n : 1; /* where a row's view begins or ends inside the run, rows go one by one */
-        for (int i = 0; i < n; i += step) {
-            int lo = visible_from(j->s, pos[i]), a = all || lo < key ? key : lo, b = all || pos[i] + 1 > end ? end : pos[i] + 1;
-            if (a >= b) continue;
-            int row = (first + i) * j->group, n_rows = step * j->group;
-            if (out == NULL) {
-                score_keys(j, row, n_rows, &run, a - key, b - a, a - begin);
-            } else {
-                add_values(j, row, n_rows, &run, a - key, b - a, a - begin, out);
-            }
+        end = key + run.n;
+        if (pos[0] + 1 >= end && visible_from(j->s, pos[n - 1]) <= key) {
+            walk_add(&w, &run, 0, run.n, key - w.begin);
+            continue;
         }
-        key = end;
+        walk_flush(&w);
+        for (int i = 0; i < n; i++) { /* a row's view begins or ends inside the run */
+            int lo = visible_from(j->s, pos[i]), a = lo < key ? key : lo, b = pos[i] + 1 > end ? end : pos[i] + 1;
+            if (a >= b) continue;
+            walk one;
+            walk_init(&one, j, out, range, first + i, 1);
+            walk_add(&one, &run, a - key, b - a, a - w.begin);
+            walk_flush(&one);
+        }
     }
+    walk_flush(&w);
 }
 
 /* All rows of the task over one range: keys that a group shares once for all its members, then each member's own. */

@@ -29,7 +29,18 @@ typedef struct {
     size_t k_stride, chunk_stride; /* in elements */
     int n_t, n_k, width;           /* width: outputs a row; the last chunk may be short, and nothing past it is read */
     bool more;                     /* continue the sums in y; else start from 0 */
+    /* Pieces that do not lie evenly apart (pages of a cache), at most one of the two: */
+    const void *const *chunks;   /* not NULL: chunk c lies at chunks[c] */
+    const void *const *segments; /* not NULL: k = s * segment_k is at segments[s], and the k up to the next segment follow it */
+    int segment_k;
 } panel_product;
+
+/* Where chunk c of segment s begins; segment 0 is all of k where there are no segments. elem_bytes: of the weights. */
+static inline const void *panel_piece(const panel_product *p, int s, int c, size_t elem_bytes) {
+    if (p->chunks != NULL) return p->chunks[c];
+    const void *from = p->segments != NULL ? p->segments[s] : p->w;
+    return (const unsigned char *)from + (size_t)c * p->chunk_stride * elem_bytes;
+}
 
 /* Activations quantised per block of 32 along k: x[k] ~ scale * q, scale = max|x| / 127, q rounded to nearest even. */
 typedef struct {

@@ -51,13 +51,18 @@ static inline float half(uint16_t h) {
 
 #define DEFINE_PRODUCT(name, chunk, type)                                                                                      \
     static void name(const panel_product *p) {                                                                                 \
+        int step = p->segments == NULL || p->n_k < p->segment_k ? p->n_k : p->segment_k;                                       \
         for (int c = 0; c * PANEL_ROWS < p->width; c++) {                                                                      \
-            int lanes = p->width - c * PANEL_ROWS < PANEL_ROWS ? p->width - c * PANEL_ROWS : PANEL_ROWS;                       \
-            const type *w = (const type *)p->w + (size_t)c * p->chunk_stride;                                                  \
-            for (int t = 0; t < p->n_t; t++) {                                                                                 \
-                chunk(p->y + (size_t)t * p->ldy + c * PANEL_ROWS, p->x + (size_t)t * p->ldx, w, p->k_stride, p->n_k, lanes,    \
-                      p->more);                                                                                                \
-            }                                                                                                                  \
+            int lanes = p->width - c * PANEL_ROWS < PANEL_ROWS ? p->width - c * PANEL_ROWS : PANEL_ROWS, k = 0, s = 0;         \
+            do { /* at least once: no k gives zeros */                                                                         \
+                int n_k = p->n_k - k < step ? p->n_k - k : step;                                                               \
+                const type *w = panel_piece(p, s++, c, sizeof(type));                                                          \
+                for (int t = 0; t < p->n_t; t++) {                                                                             \
+                    chunk(p->y + (size_t)t * p->ldy + c * PANEL_ROWS, p->x + (size_t)t * p->ldx + k, w, p->k_stride, n_k,      \
+                          lanes, p->more || k > 0);                                                                            \
+                }                                                                                                              \
+                k += n_k;                                                                                                      \
+            } while (k < p->n_k);                                                                                              \
         }                                                                                                                      \
     }
 

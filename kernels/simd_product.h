@@ -33,8 +33,7 @@ VECTOR void tile_product(const panel_product *p, weight_kind kind, int t, int n_
     vm m = vm_first(full ? 16 : last);
     float *y = p->y + (size_t)t * p->ldy + (size_t)c * 16;
     const float *x = p->x + (size_t)t * p->ldx;
-    size_t k_bytes = p->k_stride * weight_bytes(kind), chunk_bytes = p->chunk_stride * weight_bytes(kind);
-    const unsigned char *w = (const unsigned char *)p->w + (size_t)c * chunk_bytes;
+    const size_t k_bytes = p->k_stride * weight_bytes(kind);
 #pragma GCC unroll 8
     for (int i = 0; i < n_t; i++) {
 #pragma GCC unroll 8
@@ -43,19 +42,24 @@ VECTOR void tile_product(const panel_product *p, weight_kind kind, int t, int n_
             acc[i][j] = !p->more ? vf_set(0.0f) : full ? vf_load(at) : vf_load_n(at, m);
         }
     }
-    for (int k = 0; k < p->n_k; k++, w += k_bytes, x++) {
-        vf weights[TILE_MOST_CHUNKS];
+    for (int done = 0, s = 0, n_k; done < p->n_k; done += n_k, s++) {
+        n_k = p->segments == NULL || p->n_k - done < p->segment_k ? p->n_k - done : p->segment_k;
+        const unsigned char *w[TILE_MOST_CHUNKS];
 #pragma GCC unroll 8
-        for (int j = 0; j < n_c; j++) {
-            const unsigned char *at = w + (size_t)j * chunk_bytes;
-            if (n_t <= PREFETCH_ROWS) __builtin_prefetch(at + PREFETCH_BYTES);
-            weights[j] = weight_load(at, kind, full, m);
-        }
+        for (int j = 0; j < n_c; j++) w[j] = panel_piece(p, s, c + j, weight_bytes(kind));
+        for (size_t k = 0, at = 0; k < (size_t)n_k; k++, at += k_bytes, x++) {
+            vf weights[TILE_MOST_CHUNKS];
 #pragma GCC unroll 8
-        for (int i = 0; i < n_t; i++) {
-            vf xk = vf_set(x[(size_t)i * p->ldx]);
+            for (int j = 0; j < n_c; j++) {
+                if (n_t <= PREFETCH_ROWS) __builtin_prefetch(w[j] + at + PREFETCH_BYTES);
+                weights[j] = weight_load(w[j] + at, kind, full, m);
+            }
 #pragma GCC unroll 8
-            for (int j = 0; j < n_c; j++) acc[i][j] = vf_fma(weights[j], xk, acc[i][j]);
+            for (int i = 0; i < n_t; i++) {
+                vf xk = vf_set(x[(size_t)i * p->ldx]);
+#pragma GCC unroll 8
+                for (int j = 0; j < n_c; j++) acc[i][j] = vf_fma(weights[j], xk, acc[i][j]);
+            }
         }
     }
 #pragma GCC unroll 8
@@ -115,8 +119,8 @@ VECTOR void any_rows_product(const panel_product *p, weight_kind kind, int t, in
 /* Columns [k, k + n_k) of chunks [c, c_end) for all rows, spread evenly over tiles: one of a single row costs almost as much as one of 3. */
 VECTOR void columns_product(const panel_product *all, weight_kind kind, int k, int n_k, int c, int c_end, int n_tiles) {
     panel_product p = *all;
-    p.x += k;
-    p.w = (const unsigned char *)p.w + (size_t)k * p.k_stride * weight_bytes(kind);
+    p.x += k; /* pieces that lie apart come whole: k is 0 */
+    if (k > 0) p.w = (const unsigned char *)p.w + (size_t)k * p.k_stride * weight_bytes(kind);
     p.n_k = n_k;
     p.more = p.more || k > 0;
     for (int i = 0, t = 0, n; i < n_tiles; i++, t += n) {
@@ -129,7 +133,7 @@ VECTOR void columns_product(const panel_product *all, weight_kind kind, int k, i
  * first-level cache from one tile of rows to the next. */
 VECTOR void product(const panel_product *p, weight_kind kind) {
     int n_chunks = (p->width + 15) / 16, n_tiles = (p->n_t + TILE_ROWS - 1) / TILE_ROWS;
-    int step = n_tiles == 1 ? n_chunks : 4, block = n_tiles <= 2 ? p->n_k : BLOCK_K;
+    int step = n_tiles == 1 ? n_chunks : 4, block = n_tiles <= 2 || p->chunks != NULL || p->segments != NULL ? p->n_k : BLOCK_K;
     for (int c = 0; c < n_chunks; c += step) {
         int c_end = c + step < n_chunks ? c + step : n_chunks, k = 0;
         do { /* at least once: n_k 0 gives zeros */

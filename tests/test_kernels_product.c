@@ -189,6 +189,44 @@ static void bits_do_not_depend_on_rows_width_or_where_a_sum_is_cut(void **state)
     problem_free(&p);
 }
 
+/* Chunks, and then segments of k, each in a place of its own: the same bits as side by side. */
+static void pieces_that_lie_apart_give_the_same_bits(void **state) {
+    (void)state;
+    const kernel_set *sets[MOST_SETS];
+    int n_sets = kernel_sets(sets);
+    problem p = problem_make(MOST_FLOATS);
+    float *first = malloc(MOST_FLOATS * sizeof *first);
+    const void *pieces[600];
+    assert_non_null(first);
+    uint64_t seed = 9;
+    for (int round = 0; round < N_ROUNDS; round++) {
+        random_shape(&p, &seed);
+        size_t bytes = ((size_t)p.n_t * (size_t)(p.width + Y_MARGIN) - Y_MARGIN) * 4;
+        for (int s = 0; s < n_sets; s++) {
+            panel_product all = whole(&p);
+            memset(p.y, 0, bytes);
+            run(sets[s], p.kind, &all);
+            memcpy(first, p.y, bytes);
+            memset(p.y, 0, bytes);
+            panel_product apart = all;
+            for (int c = 0; c * 16 < p.width; c++) pieces[c] = p.w + weight_at(&p, 0, c * 16) * elem_bytes[p.kind];
+            apart.w = NULL, apart.chunk_stride = 0, apart.chunks = pieces;
+            run(sets[s], p.kind, &apart);
+            assert_memory_equal(first, p.y, bytes);
+            memset(p.y, 0, bytes);
+            apart = all;
+            apart.segment_k = 1 + random_below(&seed, p.n_k);
+            for (int k = 0, i = 0; k < p.n_k; k += apart.segment_k)
+                pieces[i++] = p.w + weight_at(&p, k, 0) * elem_bytes[p.kind];
+            apart.w = NULL, apart.segments = pieces;
+            run(sets[s], p.kind, &apart);
+            assert_memory_equal(first, p.y, bytes);
+        }
+    }
+    free(first);
+    problem_free(&p);
+}
+
 static void sets_with_fused_multiply_adds_give_the_same_bits(void **state) {
     (void)state;
     const kernel_set *sets[MOST_SETS];
@@ -247,6 +285,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_the_sums_that_double_gives_and_touch_nothing_else),
         cmocka_unit_test(bits_do_not_depend_on_rows_width_or_where_a_sum_is_cut),
+        cmocka_unit_test(pieces_that_lie_apart_give_the_same_bits),
         cmocka_unit_test(sets_with_fused_multiply_adds_give_the_same_bits),
         cmocka_unit_test(a_nan_or_an_infinity_among_the_weights_reaches_its_output_and_no_other),
     };
