@@ -6,32 +6,43 @@
 
 #include "kernels/clock.h"
 
-/* What can be wrong with a step but for the pages. */
-static status step_check(const engine *e, const step_sequence *seqs, int n_seqs, error *err) {
+/* What can be wrong with one sequence's part; *rows: of the step, so far. */
+static status part_check(const engine *e, const step_sequence *q, long long *rows, error *err) {
     const engine_options *o = &e->options;
+    *rows += q->n_new;
+    if (q->n_new < 1 || *rows > o->prefill_chunk) {
+        return error_set(err, ERR_ARGUMENT, "a step of %lld rows (each sequence at least 1, together at most %d)", *rows,
+                         o->prefill_chunk);
+    }
+    if (q->n_new > o->n_ctx - q->kv->n_tokens) {
+        return error_set(
+            err, ERR_LIMIT,
+            "%d tokens do not fit the context of %d (shorten the prompt, or raise --ctx-size up to the model's %d)",
+            q->kv->n_tokens + q->n_new, o->n_ctx, e->model->config.n_ctx);
+    }
+    for (int t = 0; t < q->n_new; t++) {
+        if (q->ids[t] < 0 || q->ids[t] >= e->model->config.n_vocab) {
+            return error_set(err, ERR_ARGUMENT, "token id %d is not in the vocabulary (0 to %d)", q->ids[t],
+                             e->model->config.n_vocab - 1);
+        }
+    }
+    return OK;
+}
+
+/* What can be wrong with a step but for the pages. */
+static status step_check(engine *e, const step_sequence *seqs, int n_seqs, const float *logits, error *err) {
     long long rows = 0;
-    if (n_seqs < 1 || n_seqs > o->max_sequences) {
-        return error_set(err, ERR_ARGUMENT, "a step of %d sequences (1 to %d)", n_seqs, o->max_sequences);
+    e->n_steps++;
+    if (n_seqs < 1 || n_seqs > e->options.max_sequences) {
+        return error_set(err, ERR_ARGUMENT, "a step of %d sequences (1 to %d)", n_seqs, e->options.max_sequences);
     }
     for (int i = 0; i < n_seqs; i++) {
-        const step_sequence *q = &seqs[i];
-        rows += q->n_new;
-        if (q->n_new < 1 || rows > o->prefill_chunk) {
-            return error_set(err, ERR_ARGUMENT, "a step of %lld rows (each sequence at least 1, together at most %d)", rows,
-                             o->prefill_chunk);
-        }
-        if (q->n_new > o->n_ctx - q->kv->n_tokens) {
-            return error_set(
-                err, ERR_LIMIT,
-                "%d tokens do not fit the context of %d (shorten the prompt, or raise --ctx-size up to the model's %d)",
-                q->kv->n_tokens + q->n_new, o->n_ctx, e->model->config.n_ctx);
-        }
-        for (int t = 0; t < q->n_new; t++) {
-            if (q->ids[t] < 0 || q->ids[t] >= e->model->config.n_vocab) {
-                return error_set(err, ERR_ARGUMENT, "token id %d is not in the vocabulary (0 to %d)", q->ids[t],
-                                 e->model->config.n_vocab - 1);
-            }
-        }
+        status st = part_check(e, &seqs[i], &rows, err);
+        if (st != OK) return st;
+        if (seqs[i].kv->last_step == e->n_steps) return error_set(err, ERR_ARGUMENT, "a sequence stands twice in one step");
+        seqs[i].kv->last_step = e->n_steps;
+        if (logits == NULL && seqs[i].n_logit_rows > 0)
+            return error_set(err, ERR_ARGUMENT, "logits are asked for, and there is no room for them");
     }
     return OK;
 }
@@ -73,7 +84,7 @@ static status pages_reserve(engine *e, step_sequence *seqs, int n_seqs, error *e
 status engine_step(engine *e, step_sequence *seqs, int n_seqs, float *logits, error *err) {
     step *s = &e->step;
     double start = clock_seconds();
-    status st = step_check(e, seqs, n_seqs, err);
+    status st = step_check(e, seqs, n_seqs, logits, err);
     if (st == OK) st = pages_reserve(e, seqs, n_seqs, err);
     if (st != OK) return st;
 

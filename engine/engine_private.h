@@ -22,6 +22,7 @@ struct engine {
     void *scratch; /* [n_threads], one part each */
     size_t scratch_bytes;
     step_sequence *decode_seqs; /* [max_sequences], for engine_decode */
+    long long n_steps;          /* so far */
     step_observer observer;
     void *observer_user;
 };

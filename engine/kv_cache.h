@@ -35,11 +35,12 @@ typedef struct {
 } kv_cache;
 
 typedef struct {
-    int *pages;    /* [capacity]; -1: given back, behind the window of every layer */
-    int capacity;  /* pages that the longest allowed sequence takes */
-    int n_pages;   /* entries in use, dropped ones included */
-    int n_dropped; /* leading entries that are -1 */
-    int n_tokens;  /* tokens in the cache */
+    int *pages;          /* [capacity]; -1: given back, behind the window of every layer */
+    int capacity;        /* pages that the longest allowed sequence takes */
+    int n_pages;         /* entries in use, dropped ones included */
+    int n_dropped;       /* leading entries that are -1 */
+    int n_tokens;        /* tokens in the cache */
+    long long last_step; /* of the engine, that it took part in: once each */
 } kv_sequence;
 
 /* Takes the pool at once. ERR_MEMORY with the sizes where the machine does not have it. */

@@ -10,13 +10,13 @@ void sampling_init(sampling *s) {
 status sampling_check(const sampling *s, error *e) {
     /* Written so that NaN fails. */
     if (!(s->temperature >= 0 && s->temperature <= 1e6f))
-        return error_set(e, ERR_ARGUMENT, "--temp %g (0, greedy, or more)", (double)s->temperature);
+        return error_set(e, ERR_ARGUMENT, "--temp %g (0, greedy, to 1e6)", (double)s->temperature);
     if (s->top_k < 0) return error_set(e, ERR_ARGUMENT, "--top-k %d (0, all, or more)", s->top_k);
     if (!(s->top_p > 0 && s->top_p <= 1))
         return error_set(e, ERR_ARGUMENT, "--top-p %g (above 0, at most 1)", (double)s->top_p);
     if (!(s->min_p >= 0 && s->min_p <= 1)) return error_set(e, ERR_ARGUMENT, "--min-p %g (0 to 1)", (double)s->min_p);
-    if (!(s->repeat_penalty > 0 && s->repeat_penalty <= 1e6f)) {
-        return error_set(e, ERR_ARGUMENT, "--repeat-penalty %g (above 0; 1: none)", (double)s->repeat_penalty);
+    if (!(s->repeat_penalty >= 0.01f && s->repeat_penalty <= 100)) {
+        return error_set(e, ERR_ARGUMENT, "--repeat-penalty %g (0.01 to 100; 1: none)", (double)s->repeat_penalty);
     }
     if (s->repeat_last_n < -1)
         return error_set(e, ERR_ARGUMENT, "--repeat-last-n %d (-1, everything, or more)", s->repeat_last_n);

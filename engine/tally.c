@@ -52,6 +52,12 @@ static status open_all(tally *t, const char *path, const tally_options *o, error
     engine_options eo;
     model_options_init(&m);
     engine_options_init(&eo);
+    if (o->weights == NULL || o->kv_type == NULL || o->isa == NULL) {
+        return error_set(e, ERR_ARGUMENT, "weights, kv_type and isa are words (begin with tally_default_options())");
+    }
+    if (o->n_threads < 0 || o->n_ctx < 0 || o->n_pages < 0) {
+        return error_set(e, ERR_ARGUMENT, "n_threads, n_ctx and n_pages are 0 or more");
+    }
     bool as_stored = strcmp(o->weights, "auto") == 0;
     dtype weights = type_of(o->weights), kv = type_of(o->kv_type);
     if (kv == N_DTYPES || (!as_stored && weights == N_DTYPES)) {

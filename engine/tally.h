@@ -53,7 +53,7 @@ int tally_sequence_n_tokens(const tally_sequence *s);
 
 /* n more tokens of one sequence; logits: [n_vocab] of the last of them. */
 int tally_prefill(tally *t, tally_sequence *s, const int *ids, int n, float *logits, char *why);
-/* One token each for B sequences, the weights read once for all; logits: [B, n_vocab]. */
+/* One token each for B different sequences, the weights read once for all; logits: [B, n_vocab]. */
 int tally_decode(tally *t, tally_sequence *const *seqs, const int *ids, int B, float *logits, char *why);
 
 /* What the last step cost: exact, by term. Keys are those of --json ("flops_q", "bytes_kv_cached", ...). */

@@ -53,6 +53,11 @@ static void the_shipped_model_answers_and_its_counts_are_as_predicted(void **sta
     /* Weights once for both: the attention weights of two layers, 2 x 64 x 64 x 4 bytes for the queries. */
     assert_int_equal(tally_counted(t, term_number("bytes_q")), 2 * 64 * 64 * 4);
     assert_int_equal(tally_sequence_n_tokens(s[1]), 10);
+    tally_sequence *twice[] = {s[0], s[0]};
+    assert_int_not_equal(tally_decode(t, twice, answer, 2, logits, why), 0);
+    assert_non_null(strstr(why, "twice in one step"));
+    assert_int_not_equal(tally_decode(t, s, answer, 2, NULL, why), 0);
+    assert_int_equal(tally_sequence_n_tokens(s[0]), 10);
     tally_sequence_end(t, s[0]);
     tally_sequence_end(t, s[1]);
     tally_close(t);
@@ -69,6 +74,8 @@ static void what_goes_wrong_comes_back_as_a_line(void **state) {
     o.kv_type = "f8";
     assert_int_not_equal(tally_open(&t, "models/level21.pt", &o, why), 0);
     assert_non_null(strstr(why, "f32, f16 or int8"));
+    o.kv_type = NULL;
+    assert_int_not_equal(tally_open(&t, "models/level21.pt", &o, why), 0);
     assert_null(tally_term_key(-1));
     assert_null(tally_term_key(tally_n_terms()));
 }

@@ -10,6 +10,7 @@
 #include "tools/ledger.h"
 #include "tools/quality.h"
 #include "tools/quantity.h"
+#include "tools/residual.h"
 #include "tools/roofs.h"
 #include "tools/session.h"
 
@@ -80,8 +81,10 @@ static roof_setting setting_of(const session *s, const check_options *o) {
                                            o->session.activations == 0 && o->session.matmul == 0};
 }
 
+static const dtype kv_types[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0}; /* by --kv-type */
+static const char *const phase_names[N_PHASES] = {"prefill", "decode"};
+
 static void check_print(const session *s, const ledger *l, const machine *m, const check_options *o) {
-    static const dtype kv_types[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0};
     const weight_storage *w = engine_storage(s->engine);
     printf("%s: %s weights of %s, %s cache, %s kernels\n\n", s->name, format_exact(config_params(&s->model->config).total).text,
            dtype_info(w->layers[0][MATRIX_Q].type)->name,
@@ -92,7 +95,9 @@ static void check_print(const session *s, const ledger *l, const machine *m, con
         if (sum.n_steps == 0) continue;
         putchar('\n');
         ledger_print_phase(&sum, o->all, stdout);
-        ledger_print_lesson(&sum, l, w, kv_types[o->session.kv_type], stdout);
+        residual parts[N_RESIDUALS];
+        residuals_make(parts, &sum, &s->model->config, w, kv_types[o->session.kv_type]);
+        residuals_print(parts, stdout);
         roof_setting on = setting_of(s, o);
         roofs r;
         if (m != NULL && roofs_compute(&r, &sum, m, &on)) roofs_print(&r, &sum, stdout);
@@ -101,15 +106,27 @@ static void check_print(const session *s, const ledger *l, const machine *m, con
     printf("\n%s\n", ledger_agrees(l) ? "counted = predicted in every term of every step" : "counted DIFFERS from predicted");
 }
 
+/* "lesson": {"prefill": {...}, "decode": {...}}: the simple formulas and every part of the difference. */
+static void add_lesson(json_t *j, const session *s, const ledger *l, const check_options *o) {
+    json_t *all = json_object();
+    for (int p = 0; p < N_PHASES; p++) {
+        ledger_entry sum = ledger_sum(l, (phase)p);
+        residual parts[N_RESIDUALS];
+        if (sum.n_steps == 0) continue;
+        residuals_make(parts, &sum, &s->model->config, engine_storage(s->engine), kv_types[o->session.kv_type]);
+        json_object_set_new(all, phase_names[p], residuals_json(parts));
+    }
+    json_object_set_new(j, "lesson", all);
+}
+
 /* "roofs": {"prefill": {...}, "decode": {...}}, where the machine has been measured. */
 static void add_roofs(json_t *j, const session *s, const ledger *l, const machine *m, const check_options *o) {
-    static const char *const names[N_PHASES] = {"prefill", "decode"};
     json_t *all = json_object();
     for (int p = 0; p < N_PHASES && m != NULL; p++) {
         ledger_entry sum = ledger_sum(l, (phase)p);
         roof_setting on = setting_of(s, o);
         roofs r;
-        if (roofs_compute(&r, &sum, m, &on)) json_object_set_new(all, names[p], roofs_json(&r));
+        if (roofs_compute(&r, &sum, m, &on)) json_object_set_new(all, phase_names[p], roofs_json(&r));
     }
     json_object_set_new(j, "roofs", all);
 }
@@ -158,6 +175,7 @@ static int check_main(check_options *o) {
     if (st == OK && o->json) {
         json_t *j = ledger_json(&l);
         json_object_set_new(j, "model", json_string(s.name));
+        add_lesson(j, &s, &l, o);
         add_roofs(j, &s, &l, limits, o);
         json_dumpf(j, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
         putchar('\n');

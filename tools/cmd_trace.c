@@ -23,6 +23,8 @@ typedef struct {
     ledger cached, uncached; /* the run, and the recompute beside it */
     kv_sequence *kv, *again;
     float *logits, *logits_again;
+    size_t cached_from,
+        uncached_from; /* the first step of the ledgers that belongs to the row being shown: chunks are several */
     int *ids;
     int n_ids, n_prompt;
     bool same; /* all logits of the recompute were the same bits */
@@ -99,12 +101,20 @@ static void print_heading(const trace *t) {
     putchar('\n');
 }
 
+/* The first token whose keys the step may read: behind the window of every layer nothing is. */
+static int reads_from(const model_config *c, int n_cached) {
+    for (int il = 0; il < c->n_layers; il++) {
+        if (!c->layer_windowed[il]) return 0;
+    }
+    return n_cached >= c->window ? n_cached - c->window + 1 : 0;
+}
+
 /* One row: the lesson's table. */
 static void print_step(const trace *t, int number, int n_cached) {
     char given[64], computed[32], read[32];
-    const ledger_entry *s = &t->cached.entries[t->cached.n - 1];
+    ledger_entry sum = ledger_since(&t->cached, t->cached_from), *s = &sum;
     span(computed, sizeof computed, n_cached, t->n_ids);
-    span(read, sizeof read, 0, n_cached);
+    span(read, sizeof read, reads_from(&t->s.model->config, n_cached), n_cached);
     if (t->n_ids - n_cached == 1) {
         piece(t, t->ids[n_cached], given, sizeof given);
     } else {
@@ -115,8 +125,8 @@ static void print_step(const trace *t, int number, int n_cached) {
     printf(" %8s", format_exact(s->counted.n[TERM_BYTES_KV_WRITTEN]).text);
     printf(" %10s", format_exact(s->counted.n[TERM_BYTES_KV_CACHED]).text);
     printf(" %12s", format_exact(s->counted.n[TERM_BYTES_KV_OWN]).text);
-    if (t->o->no_cache && t->uncached.n > 0) {
-        const ledger_entry *u = &t->uncached.entries[t->uncached.n - 1];
+    if (t->o->no_cache) {
+        ledger_entry again = ledger_since(&t->uncached, t->uncached_from), *u = &again;
         printf("   %5s", format_exact(u->counted.n[TERM_KEYS_COMPUTED] / (uint64_t)t->s.model->config.n_layers).text);
         printf(" %12s %-8s", format_exact(flops_of(&u->counted)).text, t->same ? "the same" : "DIFFER");
     }
@@ -124,11 +134,17 @@ static void print_step(const trace *t, int number, int n_cached) {
 }
 
 static void print_completion(const trace *t) {
-    char text[64];
-    for (int i = t->n_prompt; i < t->n_ids; i++) {
-        piece(t, t->ids[i], text, sizeof text);
-        printf("%s%s", text, t->s.tokenizer == NULL ? " " : "");
+    char *text = NULL;
+    size_t n = 0;
+    const int *ids = t->ids + t->n_prompt;
+    int n_ids = t->n_ids - t->n_prompt;
+    if (t->s.tokenizer != NULL &&
+        tokenizer_decode(t->s.tokenizer, ids, (size_t)n_ids, DETOKENIZE_CONTINUED, &text, &n, NULL) == OK) {
+        fwrite(text, 1, n, stdout);
+    } else {
+        for (int i = 0; i < n_ids; i++) printf("%s%d", i > 0 ? " " : "", ids[i]);
     }
+    free(text);
     putchar('\n');
 }
 
@@ -153,6 +169,7 @@ static status trace_steps(trace *t, error *e) {
     t->n_ids = single ? 1 : n;
     for (int generated = 0;; number++) {
         int n_cached = t->kv->n_tokens;
+        t->cached_from = t->cached.n, t->uncached_from = t->uncached.n;
         t->cached.phase = n_cached < t->n_prompt ? PHASE_PREFILL : PHASE_DECODE;
         status st = engine_prefill(en, t->kv, t->ids + n_cached, t->n_ids - n_cached, 1, t->logits, e);
         if (st == OK && t->o->no_cache) st = recompute(t, e);
@@ -160,7 +177,8 @@ static status trace_steps(trace *t, error *e) {
         bool in_prompt = t->n_ids < t->n_prompt;
         int next = in_prompt ? t->ids[t->n_ids] : sample_greedy(t->logits, session_n_tokens(&t->s));
         if (t->o->json) {
-            json_array_append_new(t->steps, step_json(t, number, n_cached, &t->cached.entries[t->cached.n - 1]));
+            ledger_entry sum = ledger_since(&t->cached, t->cached_from);
+            json_array_append_new(t->steps, step_json(t, number, n_cached, &sum));
         } else {
             if (number == 0) print_heading(t);
             print_step(t, number, n_cached);

@@ -2,7 +2,7 @@
 # deps.sh [PACKAGE...]: installs what is missing of the packages that building and testing need.
 # Silent when nothing is missing. Without root and without sudo it lists the packages and the command, and fails.
 set -eu
-packages=${*:-"gcc make pkg-config libjansson-dev libzip-dev libpcre2-dev libutf8proc-dev libcmocka-dev libopenblas0-pthread"}
+packages=${*:-"gcc make libjansson-dev libzip-dev libpcre2-dev libutf8proc-dev libcmocka-dev libopenblas0-pthread"}
 
 # Fast path: one check a build, so that `make` on an installed machine costs nothing.
 command -v dpkg-query >/dev/null 2>&1 || exit 0 # not Debian: the compiler will name what is missing

@@ -42,22 +42,30 @@ void ledger_observe(void *user, const step_report *r) {
     }
 }
 
+static void entry_add(ledger_entry *sum, const ledger_entry *s) {
+    sum->n_steps += s->n_steps;
+    sum->n_rows += s->n_rows;
+    sum->n_logit_rows += s->n_logit_rows;
+    sum->n_sequences += s->n_sequences;
+    sum->n_cached += s->n_cached;
+    sum->n_visible = s->n_visible;
+    term_counts_add(&sum->predicted, &s->predicted);
+    term_counts_add(&sum->counted, &s->counted);
+    sum->seconds += s->seconds;
+    for (int k = 0; k < N_OPS; k++) sum->op_seconds[k] += s->op_seconds[k];
+}
+
 ledger_entry ledger_sum(const ledger *l, phase p) {
     ledger_entry sum = {.phase = p};
     for (size_t i = 0; i < l->n; i++) {
-        const ledger_entry *s = &l->entries[i];
-        if (s->phase != p) continue;
-        sum.n_steps += s->n_steps;
-        sum.n_rows += s->n_rows;
-        sum.n_logit_rows += s->n_logit_rows;
-        sum.n_sequences += s->n_sequences;
-        sum.n_cached += s->n_cached;
-        sum.n_visible = s->n_visible;
-        term_counts_add(&sum.predicted, &s->predicted);
-        term_counts_add(&sum.counted, &s->counted);
-        sum.seconds += s->seconds;
-        for (int k = 0; k < N_OPS; k++) sum.op_seconds[k] += s->op_seconds[k];
+        if (l->entries[i].phase == p) entry_add(&sum, &l->entries[i]);
     }
+    return sum;
+}
+
+ledger_entry ledger_since(const ledger *l, size_t first) {
+    ledger_entry sum = {.phase = l->phase};
+    for (size_t i = first; i < l->n; i++) entry_add(&sum, &l->entries[i]);
     return sum;
 }
 
@@ -142,73 +150,6 @@ void ledger_print_steps(const ledger *l, FILE *out) {
         fprintf(out, " %12s  %s\n", format_rounded(s->seconds, UNIT_SECONDS, UNITS_DECIMAL).text,
                 entry_agrees(s) ? "= predicted" : "DIFFERS from predicted");
     }
-}
-
-static void print_signed(FILE *out, const char *words, const char *formula, int64_t n) {
-    if (n == 0) return;
-    quantity_text t = format_exact((uint64_t)(n < 0 ? -n : n));
-    fprintf(out, "    %c %16s  %s (%s)\n", n < 0 ? '-' : '+', t.text, words, formula);
-}
-
-static void print_lesson_flops(const ledger_entry *s, const model_config *c, FILE *out) {
-    param_counts p = config_params(c);
-    int64_t M = (int64_t)s->n_rows, R = (int64_t)s->n_logit_rows, d = c->d_model, q = config_q_dim(c);
-    int64_t pairs = (int64_t)s->counted.n[TERM_KEYS_ATTENDED]; /* over all layers: nl S */
-    int64_t lesson = 2 * (int64_t)p.total * M + 4 * d * pairs, counted = (int64_t)flops_of(&s->counted);
-    fprintf(out, "  the lesson's 2 N M + 4 nl d S, FLOPs: 2 x %s x %s + 4 x %s x %s = %s; counted %s\n",
-            format_exact(p.total).text, format_exact(s->n_rows).text, format_exact((uint64_t)d).text,
-            format_exact((uint64_t)pairs).text, format_exact((uint64_t)lesson).text, format_exact((uint64_t)counted).text);
-    print_signed(out, "embedding: a lookup, no product", "2 M N_emb", -2 * M * (int64_t)p.embedding);
-    print_signed(out, "positions: a lookup", "2 M N_pos", -2 * M * (int64_t)p.positions);
-    print_signed(out, "biases: added, not multiplied", "2 M N_bias", -2 * M * (int64_t)p.biases);
-    print_signed(out, "norm gains: no product", "2 M N_norm", -2 * M * (int64_t)p.norms);
-    print_signed(out, "head, for rows without logits", "2 (M-R) d V", -2 * (M - R) * d * (int64_t)c->n_vocab);
-    print_signed(out, "heads wider than d_model", "4 nl (q-d) S", 4 * (q - d) * pairs);
-    for (int i = 0; i < N_TERMS; i++) {
-        if (term_table[i].class_ == CLASS_OTHER) print_signed(out, term_table[i].words, "other", (int64_t)s->counted.n[i]);
-    }
-}
-
-static int64_t type_bytes(dtype t) {
-    return t == DTYPE_F32 ? 4 : t == DTYPE_F16 ? 2 : 1;
-}
-
-static void print_lesson_weights(const ledger_entry *s, const model_config *c, const weight_storage *w, FILE *out) {
-    param_counts p = config_params(c);
-    int64_t b = type_bytes(w->layers[0][MATRIX_Q].type), steps = s->n_steps;
-    const uint64_t *n = s->counted.n;
-    int64_t lesson = (int64_t)p.total * b * steps, counted = (int64_t)term_class_sum(&s->counted, CLASS_WEIGHT_BYTES);
-    int64_t matrices = (int64_t)(n[TERM_BYTES_Q] + n[TERM_BYTES_KV] + n[TERM_BYTES_O] + n[TERM_BYTES_FFN] + n[TERM_BYTES_HEAD]);
-    fprintf(out, "  the lesson's N x %d bytes a step: %s x %d x %d = %s; counted %s\n", (int)b, format_exact(p.total).text,
-            (int)b, s->n_steps, format_exact((uint64_t)lesson).text, format_exact((uint64_t)counted).text);
-    print_signed(out, "embedding table: only rows are read", "N_emb b", -(int64_t)p.embedding * b * steps);
-    print_signed(out, "position table: only rows are read", "N_pos b", -(int64_t)p.positions * b * steps);
-    print_signed(out, "biases are fp32", "N_bias (4-b)", (int64_t)n[TERM_BYTES_BIAS] - (int64_t)p.biases * b * steps);
-    print_signed(out, "norm gains are fp32", "N_norm (4-b)", (int64_t)n[TERM_BYTES_NORM] - (int64_t)p.norms * b * steps);
-    print_signed(out, "scales, other storage, passes without logits", "matrices", matrices - (int64_t)p.matrices * b * steps);
-    print_signed(out, "embedding rows", "M rows", (int64_t)n[TERM_BYTES_EMBEDDING]);
-    print_signed(out, "position rows", "M rows", (int64_t)n[TERM_BYTES_POSITION]);
-}
-
-static void print_lesson_cache(const ledger_entry *s, const model_config *c, dtype kv_type, FILE *out) {
-    int64_t plain = 2 * (int64_t)c->n_layers * config_kv_dim(c) * type_bytes(kv_type);
-    int64_t kappa = (int64_t)cost_kv_bytes_per_token(c, kv_type), C = (int64_t)s->n_cached, M = (int64_t)s->n_rows;
-    int64_t cached = (int64_t)s->counted.n[TERM_BYTES_KV_CACHED], own = (int64_t)s->counted.n[TERM_BYTES_KV_OWN];
-    fprintf(out, "  the lesson's C x 2 nl kd b bytes of cache: %s x %s = %s; counted %s\n", format_exact(s->n_cached).text,
-            format_exact((uint64_t)plain).text, format_exact((uint64_t)(C * plain)).text,
-            format_exact((uint64_t)(cached + own)).text);
-    print_signed(out, "scales of an int8 cache", "C (kappa - plain)", C * (kappa - plain));
-    print_signed(out, "the step's own tokens, read back", "M kappa", M * kappa);
-    print_signed(out, "own tokens read again by later tiles, or behind a window", "tiles", own - M * kappa);
-    print_signed(out, "cache read again by later tiles, once for many, or behind a window", "tiles, sharing",
-                 cached - C * kappa);
-}
-
-void ledger_print_lesson(const ledger_entry *s, const ledger *l, const weight_storage *w, dtype kv_type, FILE *out) {
-    if (s->n_steps == 0) return;
-    print_lesson_flops(s, l->config, out);
-    print_lesson_weights(s, l->config, w, out);
-    print_lesson_cache(s, l->config, kv_type, out);
 }
 
 static json_t *terms_json(const term_counts *c) {

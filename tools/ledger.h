@@ -36,15 +36,13 @@ void ledger_free(ledger *l);
 void ledger_observe(void *user, const step_report *r);
 
 ledger_entry ledger_sum(const ledger *l, phase p);
-bool ledger_agrees(const ledger *l); /* every term of every step */
+ledger_entry ledger_since(const ledger *l, size_t first); /* of the steps from number `first` on */
+bool ledger_agrees(const ledger *l);                      /* every term of every step */
 
 /* The three columns for a phase, term by term; `all`: terms that are 0 too. */
 void ledger_print_phase(const ledger_entry *s, bool all, FILE *out);
 /* One line a step: rows, visible keys, FLOPs and bytes by class, whether all terms agree. */
 void ledger_print_steps(const ledger *l, FILE *out);
-/* The lesson's 2N + 4Ld and N * bytes beside what was counted, and every part of the difference by name. */
-void ledger_print_lesson(const ledger_entry *s, const ledger *l, const weight_storage *w, dtype kv_type, FILE *out);
-
 /* {"steps": [...], "prefill": {...}, "decode": {...}, "agrees": bool}; new reference. */
 json_t *ledger_json(const ledger *l);
 

@@ -13,7 +13,7 @@ static void print_commands(FILE *out) {
     fprintf(out, "\ntally COMMAND --help says more.\n");
 }
 
-int main(int argc, char **argv) {
+static int dispatch(int argc, char **argv) {
     if (argc < 2) {
         print_commands(stderr);
         return 2;
@@ -27,4 +27,13 @@ int main(int argc, char **argv) {
     COMMAND_LIST(COMMAND_CALL)
 #undef COMMAND_CALL
     return tool_usage("%s: no such command (tally --help lists them)", argv[1]);
+}
+
+/* A result that could not be written is no result: a full disk or a closed pipe is exit status 1 for every command. */
+int main(int argc, char **argv) {
+    int rc = dispatch(argc, argv);
+    if (fflush(stdout) == 0 && !ferror(stdout)) return rc;
+    error e;
+    error_set(&e, ERR_IO, "stdout: cannot be written");
+    return rc != 0 ? rc : tool_fail(&e);
 }

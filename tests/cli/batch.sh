@@ -2,19 +2,20 @@
 # tally batch: from the command line.
 . tests/cli/lib.inc
 model=models/level21.pt
-sums=tests/data/sums_unseen.txt
+sums=$work/sums # the problems without their answers
+sed 's/=.*/=/' tests/data/level21/unseen_sums.txt >"$sums"
 batch() { "$TALLY" batch -m "$model" --weights f32 "$@"; }
 answers() { sed -E 's/.*"prompt":"([^"]*)","text":"([^"]*)".*/\1\2/' "$1"; } # 23+58=81
 
 # The 1,000 sums that the model has never seen: 999 right, however the work is arranged.
-batch -f $sums --parallel 64 -t 1 -o "$work/all.jsonl" 2>"$work/err"
+batch -f "$sums" --parallel 64 -t 1 -o "$work/all.jsonl" 2>"$work/err"
 same "a run whose prompts all end succeeds" 0 $?
 answers "$work/all.jsonl" >"$work/all"
-same "every prompt has its line, in order" "$(cat $sums)" "$(sed 's/=.*/=/' "$work/all")"
+same "every prompt has its line, in order" "$(cat "$sums")" "$(sed 's/=.*/=/' "$work/all")"
 same "999 of 1,000 are right, and the one miss is 4+26" "4+26=20" "$(awk -F'[+=]' '$1 + $2 != $3' "$work/all")"
 same "every step is as predicted" 1 "$(grep -c 'every term of every step agrees' "$work/err")"
 arranged() { # arranged OPTIONS...: the same texts
-    batch -f $sums -o "$work/some.jsonl" --json "$@" 2>"$work/summary"
+    batch -f "$sums" -o "$work/some.jsonl" --json "$@" 2>"$work/summary"
     same "a run with $* succeeds" 0 $?
     answers "$work/some.jsonl" >"$work/some"; rm -f "$work/some.jsonl"
     check "the same texts with $*" cmp "$work/all" "$work/some"
@@ -42,13 +43,13 @@ untimed "$work/all.jsonl" >"$work/want"
 head -400 "$work/all.jsonl" >"$work/part.jsonl"
 sed -n '500,520p' "$work/all.jsonl" >>"$work/part.jsonl" # made before their turn
 printf '{"index":430,"sample":0,"li' >>"$work/part.jsonl" # cut off in the middle
-batch -f $sums --parallel 16 -t 1 -o "$work/part.jsonl" --resume 2>"$work/said"
+batch -f "$sums" --parallel 16 -t 1 -o "$work/part.jsonl" --resume 2>"$work/said"
 same "a run that is gone on with succeeds" 0 $?
 untimed "$work/part.jsonl" >"$work/got"
 check "and gives the same file" cmp "$work/want" "$work/got"
 same "and says what was there" 1 "$(grep -c '(421 were there)' "$work/said")"
-expect_error 1 'is there already' -- batch -f $sums -o "$work/part.jsonl"
-head -20 $sums >"$work/few.txt"
+expect_error 1 'is there already' -- batch -f "$sums" -o "$work/part.jsonl"
+head -20 "$sums" >"$work/few.txt"
 head -30 "$work/all.jsonl" >"$work/other.jsonl"
 expect_error 1 'not of these prompts' -- batch -f "$work/few.txt" -o "$work/other.jsonl" --resume
 
@@ -97,7 +98,7 @@ refused '[1]' 'bad.jsonl:1: not a JSON object'
 refused '' 'bad.jsonl: no prompt in it'
 refused '{"prompt": "1+1=", "top_p": 0}' 'bad.jsonl: line 1: --top-p 0'
 expect_error 2 'prompts are needed' -- batch
-expect_error 2 'resume needs the file' -- batch -f $sums --resume
+expect_error 2 'resume needs the file' -- batch -f "$sums" --resume
 expect_error 1 'nosuch.txt: No such file' -- batch -f nosuch.txt
 printf '1+1=\r\n\r\n2+2=\r\n' | batch -f - -t 1 >"$work/out" 2>/dev/null
 same "lines may end as on Windows" '1+1=2,2+2=4' "$(answers "$work/out" | paste -sd,)"
