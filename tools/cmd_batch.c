@@ -293,6 +293,6 @@ int cmd_batch(int argc, char **argv) {
         "tally batch -m models/level21.pt -f sums.txt --parallel 64 -o answers.jsonl",
         rows,
         n + sizeof mine / sizeof *mine};
-    int rc = options_parse(&help, argc, argv, NULL);
+    int rc = session_options_parse(&o.session, &help, argc, argv);
     return rc >= 0 ? rc : batch_main(&o);
 }

@@ -194,7 +194,7 @@ int cmd_bench(int argc, char **argv) {
         rows,
         n + sizeof mine / sizeof *mine,
     };
-    int rc = options_parse(&help, argc, argv, NULL);
+    int rc = session_options_parse(&o.session, &help, argc, argv);
     if (rc >= 0) return rc;
     bench_grid g;
     return grid_parse(&g, &o) ? bench_main(&o, &g) : 2;

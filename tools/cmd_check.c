@@ -222,8 +222,10 @@ int cmd_check(int argc, char **argv) {
         "tally check -m models/level21.pt --quality tests/data/level21/unseen_sums.txt --after =",
         rows,
         n + sizeof mine / sizeof *mine};
-    int rc = options_parse(&help, argc, argv, NULL);
+    int rc = session_options_parse(&o.session, &help, argc, argv);
     if (rc >= 0) return rc;
+    if (o.sweep == NULL && (o.csv || o.plot != NULL)) return tool_usage("--csv and --plot are of a --sweep");
+    if (o.prompt != NULL && o.ids != NULL) return tool_usage("one prompt: -p or --ids");
     if (o.quality != NULL) return quality_main(&o.session, o.quality, o.after, o.json);
     return o.sweep != NULL ? sweep_main(&o) : check_main(&o);
 }

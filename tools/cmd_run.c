@@ -268,7 +268,7 @@ static void run_close(run *r) {
     session_close(&r->s);
 }
 
-/* The prompt as ids: --ids, -f, -p, or the model's own sample. */
+/* The prompt as ids: --ids, -f or -p. */
 static status run_ids(const run *r, int **ids, size_t *n, error *e) {
     const run_options *o = r->o;
     char *owned = NULL;
@@ -278,6 +278,7 @@ static status run_ids(const run *r, int **ids, size_t *n, error *e) {
         status st = file_read(o->file, &owned, &n_bytes, e);
         if (st != OK) return st;
         text = owned;
+        if (n_bytes > 0 && text[n_bytes - 1] == '\n') n_bytes--; /* the line end that editors put after the last line */
     }
     unsigned flags = TOKENIZE_ADD_SPECIAL | (o->generation.parse_special ? TOKENIZE_PARSE_SPECIAL : 0u);
     status st = session_prompt(&r->s, o->ids, text, n_bytes, flags, ids, n, e);
@@ -339,7 +340,8 @@ int cmd_run(int argc, char **argv) {
                           "tally run -m models/level21.pt -p \"23+58=\" --cost",
                           rows,
                           n + sizeof mine / sizeof *mine};
-    int rc = options_parse(&help, argc, argv, NULL);
+    int rc = session_options_parse(&o.session, &help, argc, argv);
     if (rc >= 0) return rc;
+    if ((o.prompt != NULL) + (o.file != NULL) + (o.ids != NULL) > 1) return tool_usage("one prompt: -p, -f or --ids");
     return run_main(&o);
 }

@@ -268,8 +268,9 @@ int cmd_trace(int argc, char **argv) {
         "tally trace -m models/level21.pt -p \"23+58=\"\ntally trace -m models/level21.pt -p \"23+58=\" --no-cache",
         rows,
         n + sizeof mine / sizeof *mine};
-    int rc = options_parse(&help, argc, argv, NULL);
+    int rc = session_options_parse(&o.session, &help, argc, argv);
     if (rc >= 0) return rc;
+    if (o.prompt != NULL && o.ids != NULL) return tool_usage("one prompt: -p or --ids");
     error e = {0};
     trace t = {.o = &o};
     o.session.max_sequences = 2; /* the second for the recompute */

@@ -43,6 +43,19 @@ size_t session_option_rows(session_options *o, option *rows) {
     return sizeof all / sizeof *all;
 }
 
+int session_options_parse(const session_options *o, const command *c, int argc, char **argv) {
+    int rc = options_parse(c, argc, argv, NULL);
+    if (rc >= 0) return rc;
+    bool shaped = o->preset != NULL || o->shape != NULL;
+    if (o->random && o->model != NULL) return tool_usage("either -m MODEL or --random, not both");
+    if (o->random && !shaped) return tool_usage("--random needs a shape: --shape FILE.json or --preset NAME");
+    if (o->preset != NULL && o->shape != NULL) return tool_usage("either --preset or --shape, not both");
+    if (!o->random && shaped) return tool_usage("--shape and --preset make a model of random weights: say --random too");
+    if (!o->random && o->model == NULL) return tool_usage("a model is needed: -m MODEL (or --random --shape FILE.json)");
+    if (o->kv_mem > 0 && o->kv_pages > 0) return tool_usage("either --kv-mem or --kv-pages, not both");
+    return -1;
+}
+
 /* Progress of loading on a terminal, once it has taken long enough to wonder. */
 static void show_progress(void *user, size_t done, size_t total) {
     (void)user;
@@ -68,16 +81,12 @@ static model_options model_options_of(const session_options *o) {
 static status random_open(session *s, const session_options *o, error *e) {
     model_config c;
     model_options m = model_options_of(o);
-    if ((o->preset == NULL) == (o->shape == NULL)) {
-        return error_set(e, ERR_ARGUMENT, "--random needs a shape: --shape FILE.json or --preset NAME");
-    }
     status st = o->preset != NULL ? preset_load(&c, o->preset, e) : shape_load(&c, o->shape, e);
     s->name = "random";
     return st == OK ? model_random(&s->model, &c, o->seed, &m, e) : st;
 }
 
 static status file_open(session *s, const session_options *o, error *e) {
-    if (o->model == NULL) return error_set(e, ERR_ARGUMENT, "a model is needed: -m MODEL (or --random --shape FILE.json)");
     model_options m = model_options_of(o);
     s->name = o->model;
     status st = model_load(&s->model, o->model, &m, &s->source, e);
@@ -210,11 +219,18 @@ status file_read(const char *path, char **text, size_t *n_bytes, error *e) {
     bool standard = strcmp(path, "-") == 0;
     FILE *f = standard ? stdin : fopen(path, "rb");
     if (f == NULL) return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    /* More text than any context: a device that never ends is not read until memory does. */
+    const size_t most = (size_t)1 << 30;
     size_t room = 1 << 16, n = 0, got;
     char *buffer = malloc(room);
     while (buffer != NULL && (got = fread(buffer + n, 1, room - n - 1, f)) > 0) {
         n += got;
         if (n < room - 1) continue;
+        if (n >= most) {
+            free(buffer);
+            if (!standard) fclose(f);
+            return error_set(e, ERR_LIMIT, "%s: more than %zu bytes of text", path, most);
+        }
         char *larger = room > SIZE_MAX / 2 ? NULL : realloc(buffer, room *= 2);
         if (larger == NULL) free(buffer);
         buffer = larger;

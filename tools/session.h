@@ -40,6 +40,9 @@ typedef struct {
     const char *name; /* the file, or "random" */
 } session;
 
+/* options_parse, and then the refusal of options that contradict each other or without which nothing can be opened. -1: go on. */
+int session_options_parse(const session_options *o, const command *c, int argc, char **argv);
+
 /* Opens all of it. On failure everything is closed, and the error names the file. */
 status session_open(session *s, const session_options *o, error *e);
 /* The model and its tokenizer only; s->engine stays NULL. */

@@ -95,8 +95,8 @@ expect_error 1 'the KV cache is full: 7 pages are needed and 3 of 3 are free' --
 expect_error 1 'less than one page' -- "$TALLY" run -m $M -p "23+58=" --kv-mem 100
 expect_error 1 'nosuch.pt: No such file' -- "$TALLY" run -m nosuch.pt -p 1+1=
 expect_error 1 'cannot be written' -- "$TALLY" run -m $M -p 1+1= --logits-out "$work/no/such/folder"
-expect_error 1 'a model is needed' -- "$TALLY" run -p 1+1=
-expect_error 2 '--temp -1 .0, greedy, or more' -- "$TALLY" run -m $M -p 1+1= --temp -1
+expect_error 2 'a model is needed' -- "$TALLY" run -p 1+1=
+expect_error 2 '--temp -1 .0, greedy, to 1e6' -- "$TALLY" run -m $M -p 1+1= --temp -1
 expect_error 2 '--temp nan: a number is needed' -- "$TALLY" run -m $M -p 1+1= --temp nan
 expect_error 2 '--top-p 0 ' -- "$TALLY" run -m $M -p 1+1= --top-p 0
 expect_error 2 '--min-p 2 ' -- "$TALLY" run -m $M -p 1+1= --min-p 2
