@@ -254,7 +254,7 @@ status tensor_read(checkpoint *c, const tensor *t, tensor_bytes *out, error *e) 
     source *s = &r->sources[t->shard];
     *out = (tensor_bytes){0};
     if (s->container->read == NULL) {
-        *out = (tensor_bytes){.data = s->data + t->offset, .in_place = true};
+        *out = (tensor_bytes){.data = s->data + t->offset, .in_place = true, .n_mapped = s->mapped ? t->span : 0};
         if (t->group > 0) out->scales = s->data + t->scales_offset;
         return OK;
     }
@@ -268,5 +268,6 @@ status tensor_read(checkpoint *c, const tensor *t, tensor_bytes *out, error *e) 
 
 void tensor_release(tensor_bytes *b) {
     free(b->owned);
+    file_forget(b->data, b->n_mapped);
     *b = (tensor_bytes){0};
 }

@@ -34,3 +34,10 @@ status file_map(const char *path, const uint8_t **data, size_t *size, error *e) 
 void file_unmap(const uint8_t *data, size_t size) {
     if (data != NULL) munmap((void *)(uintptr_t)data, size);
 }
+
+void file_forget(const void *data, size_t n) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)data / page * page, end = (uintptr_t)data + n;
+    if (n > 0)
+        madvise((void *)first, (size_t)(end - first),
+                MADV_DONTNEED); /* a private mapping that nobody writes: nothing is lost */
+}
