@@ -38,6 +38,11 @@ void prefix_cache_free(prefix_cache *p) {
     free(p);
 }
 
+size_t prefix_cache_memory_use(const prefix_cache *p) {
+    size_t page = 3 * sizeof(uint64_t) + ((size_t)p->cache->layout.page_size + 1) * sizeof(int);
+    return sizeof *p + p->n_buckets * sizeof *p->buckets + (size_t)p->cache->n_pages * page;
+}
+
 static int *page_tokens(const prefix_cache *p, int page) {
     return p->tokens + (size_t)page * (size_t)p->cache->layout.page_size;
 }

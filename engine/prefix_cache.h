@@ -51,6 +51,9 @@ int prefix_cache_adopt(prefix_cache *p, kv_sequence *s, prefix_mark *mark, const
 /* Makes the full pages beyond the mark known. ids: the sequence's tokens. */
 void prefix_cache_offer(prefix_cache *p, const kv_sequence *s, prefix_mark *mark, const int *ids);
 
+/* Bytes that it took when it was created. */
+size_t prefix_cache_memory_use(const prefix_cache *p);
+
 /* Every remembered page is found by its own key, and by no other. ERR_MISMATCH names what is broken. */
 status prefix_cache_check(const prefix_cache *p, error *e);
 

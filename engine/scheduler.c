@@ -36,6 +36,7 @@ static int common_window(const model_config *c) {
 static status arrays_take(scheduler *s, error *err) {
     size_t n = (size_t)s->n_slots, n_vocab = (size_t)engine_model(s->engine)->config.n_vocab, bytes;
     s->running = calloc(n, sizeof *s->running);
+    s->sorted = calloc(n, sizeof *s->sorted);
     s->order = calloc(n, sizeof *s->order);
     s->parts = calloc(n, sizeof *s->parts);
     s->costs = calloc(n, sizeof *s->costs);
@@ -44,7 +45,8 @@ static status arrays_take(scheduler *s, error *err) {
     s->fill = calloc((size_t)s->cache->n_pages, sizeof *s->fill);
     s->row = calloc(n_vocab, sizeof *s->row);
     s->logits = size_mul(n, n_vocab, &bytes) ? calloc(bytes, sizeof *s->logits) : NULL;
-    if (!s->running || !s->order || !s->parts || !s->costs || !s->idle || !s->all || !s->fill || !s->row || !s->logits) {
+    if (!s->running || !s->sorted || !s->order || !s->parts || !s->costs || !s->idle || !s->all || !s->fill || !s->row ||
+        !s->logits) {
         return error_set(err, ERR_MEMORY, "out of memory for %d sequences at once (lower --parallel)", s->n_slots);
     }
     for (int i = 0; i < s->n_slots; i++, s->n_idle++) {
@@ -92,6 +94,7 @@ void scheduler_free(scheduler *s) {
     prefix_cache_free(s->prefix);
     sample_scratch_free(&s->scratch);
     free(s->running);
+    free(s->sorted);
     free(s->order);
     free(s->parts);
     free(s->costs);
@@ -203,17 +206,23 @@ bool scheduler_busy(const scheduler *s) {
 
 void scheduler_join(scheduler *s, completion *c) {
     int at = s->n_running++;
+    s->sorted[at] = c;
     for (; at > 0 && s->running[at - 1]->number > c->number; at--) s->running[at] = s->running[at - 1];
     s->running[at] = c;
     c->kv = s->idle[--s->n_idle];
     s->n_expected += c->n_followers;
 }
 
+static void list_remove(completion **list, int n, const completion *c) {
+    int at = 0;
+    while (list[at] != c) at++;
+    memmove(list + at, list + at + 1, (size_t)(n - at - 1) * sizeof *list);
+}
+
 /* c's sequence is idle again, and c is nowhere. */
 static void leave(scheduler *s, completion *c) {
-    int at = 0;
-    while (s->running[at] != c) at++;
-    memmove(s->running + at, s->running + at + 1, (size_t)(s->n_running - at - 1) * sizeof *s->running);
+    list_remove(s->running, s->n_running, c);
+    list_remove(s->sorted, s->n_running, c);
     s->n_running--;
     kv_sequence_truncate(c->kv, 0, s->cache);
     s->idle[s->n_idle++] = c->kv;
@@ -278,6 +287,16 @@ static bool admit_one(scheduler *s) {
 
 void scheduler_admit(scheduler *s) {
     while (admit_one(s)) {}
+}
+
+size_t scheduler_memory_use(const scheduler *s) {
+    size_t n_vocab = (size_t)engine_model(s->engine)->config.n_vocab, n_ctx = (size_t)engine_n_ctx(s->engine);
+    size_t table = sizeof(kv_sequence) + ceil_div(n_ctx, (size_t)s->cache->layout.page_size) * sizeof(int);
+    size_t slot = 3 * sizeof(completion *) + 2 * sizeof(kv_sequence *) + sizeof *s->parts + sizeof *s->costs + table;
+    size_t bytes = sizeof *s + (size_t)s->n_slots * (slot + n_vocab * sizeof *s->logits);
+    bytes += n_vocab * (sizeof *s->row + sizeof *s->scratch.order + sizeof *s->scratch.p);
+    bytes += (size_t)s->cache->n_pages * sizeof *s->fill;
+    return bytes + (s->prefix != NULL ? prefix_cache_memory_use(s->prefix) : 0);
 }
 
 const scheduler_stats *scheduler_statistics(scheduler *s) {

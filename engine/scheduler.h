@@ -133,6 +133,9 @@ typedef struct {
 } scheduler_stats;
 const scheduler_stats *scheduler_statistics(scheduler *s);
 
+/* Bytes that it took when it was created: tables of sequences, the prefix cache, logits. */
+size_t scheduler_memory_use(const scheduler *s);
+
 /* For tests: the cache, the prefix cache and the queues are whole. Call it between steps. */
 status scheduler_check(const scheduler *s, error *err);
 

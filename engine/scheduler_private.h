@@ -20,6 +20,7 @@ struct scheduler {
 
     completion *waiting;  /* by age */
     completion **running; /* [n_slots] by age, n_running of them */
+    completion **sorted;  /* [n_running] the same, those that share pages side by side */
     int n_running;
     int n_expected;     /* slots kept for followers of running completions */
     kv_sequence **idle; /* [n_slots] sequences that nobody uses, n_idle of them, all empty */

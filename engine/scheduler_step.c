@@ -1,5 +1,4 @@
 /* scheduler_step.c - one step: who gets how many rows, the step itself, and what each sequence makes of its logits. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/scheduler_private.h"
@@ -63,27 +62,37 @@ static void rows_share(scheduler *s) {
 }
 
 /* By page table, entry by entry; then by age. */
-static int compare_pages(const void *a, const void *b) {
-    const completion *x = *(completion *const *)a, *y = *(completion *const *)b;
+static bool comes_before(const completion *x, const completion *y) {
     int n = x->kv->n_pages < y->kv->n_pages ? x->kv->n_pages : y->kv->n_pages;
     for (int i = 0; i < n; i++) {
-        if (x->kv->pages[i] != y->kv->pages[i]) return x->kv->pages[i] < y->kv->pages[i] ? -1 : 1;
+        if (x->kv->pages[i] != y->kv->pages[i]) return x->kv->pages[i] < y->kv->pages[i];
     }
-    return x->number < y->number ? -1 : 1;
+    return x->number < y->number;
 }
 
-/* Rows of one token first; those that share pages side by side, so that they read them together (step.c). Returns how many take part. */
-static int order_make(scheduler *s) {
-    int n_single = 0, n = 0;
+/* Puts those that share pages side by side, so that they read them together (step.c). From step to step little changes, and insertion is
+ * quick where little has to move; where nobody shares a first page any order will do. */
+static void sharers_join(scheduler *s) {
     bool sharing = false;
-    for (int i = 0; i < s->n_running; i++) {
-        completion *c = s->running[i];
-        if (c->n_new != 1) continue;
-        s->order[n_single++] = c;
-        sharing = sharing || (c->kv->n_pages > 0 && c->kv->pages[0] >= 0 && s->cache->n_refs[c->kv->pages[0]] > 1);
+    for (int i = 0; i < s->n_running && !sharing; i++) {
+        const kv_sequence *kv = s->running[i]->kv;
+        sharing = kv->n_pages > 0 && kv->pages[0] >= 0 && s->cache->n_refs[kv->pages[0]] > 1;
     }
-    if (sharing) qsort(s->order, (size_t)n_single, sizeof(completion *), compare_pages);
-    n = n_single;
+    for (int i = 1; i < s->n_running && sharing; i++) {
+        completion *c = s->sorted[i];
+        int at = i;
+        for (; at > 0 && comes_before(c, s->sorted[at - 1]); at--) s->sorted[at] = s->sorted[at - 1];
+        s->sorted[at] = c;
+    }
+}
+
+/* Rows of one token first, then the chunks of prompts. Returns how many take part. */
+static int order_make(scheduler *s) {
+    int n = 0;
+    sharers_join(s);
+    for (int i = 0; i < s->n_running; i++) {
+        if (s->sorted[i]->n_new == 1) s->order[n++] = s->sorted[i];
+    }
     for (int i = 0; i < s->n_running; i++) {
         if (s->running[i]->n_new > 1) s->order[n++] = s->running[i];
     }

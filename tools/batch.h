@@ -25,11 +25,22 @@ char *batch_line_refused(const prompt_list *p, size_t number, int sample, const 
 /* Which line of the output is this? A line_number of ordered.h; user is the prompt_list. ERR_MISMATCH where it belongs to other prompts. */
 status batch_line_number(void *user, const char *text, size_t n_bytes, size_t *number, error *e);
 
+/* The most memory that the run takes, by what it is made of. */
+typedef struct {
+    size_t weights; /* with biases, gains, rotations; without what lies in a mapped file */
+    size_t pool;    /* pages that were ever used: a page costs memory when it is first written */
+    size_t tables;  /* of pages and sequences, the prefix cache, logits, prompts */
+    size_t activations;
+    size_t total;
+} batch_memory;
+batch_memory batch_memory_use(const session *s, const scheduler *k, const prompt_list *p);
+
 /* What all of it came to. */
 typedef struct {
     const session *session;
     const scheduler_stats *stats;
     const step_audit *audit;
+    batch_memory memory;
     size_t n_prompts, n_lines, n_made, n_resumed, n_refused;
     long long n_finished[N_FINISH];
     double seconds; /* from the first step to the last */

@@ -193,6 +193,10 @@ static void print_memory(const batch_summary *s, FILE *out) {
             c->layout.page_size, format_exact((uint64_t)u->n_held).text, format_exact((uint64_t)c->n_pages).text,
             format_exact(u->used_bytes).text, format_exact(u->allocated_bytes).text, format_exact(u->wasted_bytes).text,
             format_exact(u->shared_bytes).text);
+    const batch_memory *m = &s->memory;
+    fprintf(out, "memory: %s bytes of weights, %s of pages, %s of tables, %s of activations: %s at most\n",
+            format_exact(m->weights).text, format_exact(m->pool).text, format_exact(m->tables).text,
+            format_exact(m->activations).text, format_exact(m->total).text);
     if (k->n_reused > 0) {
         fprintf(
             out,
@@ -208,6 +212,17 @@ static void print_memory(const batch_summary *s, FILE *out) {
         fprintf(out, "pages ran out %s times: %s tokens were computed again (raise --kv-pages or --kv-mem)\n",
                 format_exact((uint64_t)k->n_preemptions).text, format_exact((uint64_t)k->n_recomputed).text);
     }
+}
+
+batch_memory batch_memory_use(const session *s, const scheduler *k, const prompt_list *p) {
+    const kv_cache *c = engine_cache(s->engine);
+    engine_memory e = engine_memory_use(s->engine);
+    batch_memory m = {.weights = s->model->weight_bytes + s->model->vector_bytes - s->model->mapped_bytes,
+                      .pool = (size_t)c->n_touched * kv_cache_page_bytes(c),
+                      .tables = e.tables + scheduler_memory_use(k) + p->n_bytes + p->n * sizeof *p->items,
+                      .activations = e.activations + e.scratch};
+    m.total = m.weights + m.pool + m.tables + m.activations;
+    return m;
 }
 
 void summary_print(const batch_summary *s, FILE *out) {
@@ -230,6 +245,10 @@ void summary_json(const batch_summary *s, FILE *out) {
                              "tokens_per_second", per((double)k->n_generated, k->seconds), "rows_per_second",
                              per((double)k->n_rows, k->seconds), "predicted", classes_json(&s->audit->predicted), "counted",
                              classes_json(&k->counted), "agrees", s->audit->n_mismatches == 0);
+    const batch_memory *m = &s->memory;
+    json_t *peak = json_pack("{s:I, s:I, s:I, s:I, s:I}", "weight_bytes", (json_int_t)m->weights, "pool_bytes",
+                             (json_int_t)m->pool, "table_bytes", (json_int_t)m->tables, "activation_bytes",
+                             (json_int_t)m->activations, "total_bytes", (json_int_t)m->total);
     json_t *memory =
         json_pack("{s:i, s:i, s:i, s:I, s:I, s:I, s:I}", "page_size", c->layout.page_size, "n_pages", c->n_pages, "most_held",
                   u->n_held, "used_bytes", (json_int_t)u->used_bytes, "allocated_bytes", (json_int_t)u->allocated_bytes,
@@ -237,7 +256,8 @@ void summary_json(const batch_summary *s, FILE *out) {
     json_t *reused = json_pack("{s:I, s:I, s:I, s:I}", "tokens", (json_int_t)k->n_reused, "flops", (json_int_t)k->flops_reused,
                                "bytes_kv", (json_int_t)k->kv_bytes_reused, "bytes_spared", (json_int_t)k->bytes_spared);
     json_object_set_new(o, "work", work);
-    json_object_set_new(o, "memory", memory);
+    json_object_set_new(o, "pages", memory);
+    json_object_set_new(o, "memory", peak);
     json_object_set_new(o, "reused", reused);
     json_object_set_new(o, "n_preemptions", json_integer(k->n_preemptions));
     json_object_set_new(o, "n_recomputed", json_integer(k->n_recomputed));

@@ -220,6 +220,7 @@ static int batch_conclude(batch *b) {
     s->session = &b->s;
     s->stats = scheduler_statistics(b->scheduler);
     s->audit = &b->audit;
+    s->memory = batch_memory_use(&b->s, b->scheduler, &b->prompts);
     s->n_prompts = b->prompts.n;
     s->n_lines = b->out.n;
     s->n_made = b->out.n_made;

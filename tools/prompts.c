@@ -136,8 +136,8 @@ static bool is_blank(const char *line, size_t n) {
     return true;
 }
 
-static status read_lines(prompt_list *out, size_t n_bytes, bool objects, const prompt *like, place *p) {
-    const char *at = out->file, *end = out->file + n_bytes;
+static status read_lines(prompt_list *out, bool objects, const prompt *like, place *p) {
+    const char *at = out->file, *end = out->file + out->n_bytes;
     size_t room = 1;
     for (const char *c = at; c < end; c++) room += *c == '\n';
     out->items = calloc(room, sizeof *out->items);
@@ -164,13 +164,12 @@ static bool ends_with(const char *text, const char *end) {
 status prompts_read(prompt_list *out, const char *path, prompts_format format, const generation_options *o, uint64_t seed,
                     error *e) {
     *out = (prompt_list){0};
-    size_t n_bytes;
-    status st = file_read(path, &out->file, &n_bytes, e);
+    status st = file_read(path, &out->file, &out->n_bytes, e);
     if (st != OK) return st;
     bool objects =
         format == PROMPTS_JSONL || (format == PROMPTS_BY_NAME && (ends_with(path, ".jsonl") || ends_with(path, ".ndjson")));
     prompt like = {.sampling = o->sampling, .n_predict = o->n_predict, .n_samples = o->samples, .seed = seed};
-    st = read_lines(out, n_bytes, objects, &like, &(place){.path = path, .e = e});
+    st = read_lines(out, objects, &like, &(place){.path = path, .e = e});
     if (st != OK) prompts_free(out);
     return st;
 }

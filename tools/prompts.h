@@ -29,6 +29,7 @@ typedef struct {
     prompt *items; /* [n] */
     size_t n, n_slots;
     char *file;      /* the texts, where lines are prompts */
+    size_t n_bytes;  /* of it */
     json_t *objects; /* array: the objects, where they are */
 } prompt_list;
 
