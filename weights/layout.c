@@ -102,12 +102,12 @@ static status check_keys(const json_t *object, const char *const *known, const c
 
 static status normalise_tensors(json_t *layout, const char *where, error *e) {
     json_t *tensors = json_object_get(layout, "tensors"), *value;
-    if (!json_is_object(tensors)) return error_set(e, ERR_FORMAT, "%s: the layout has no object 'tensors'", where);
     const char *role;
     void *next;
     json_object_foreach_safe(tensors, next, role, value) {
         if (!is_role(role))
             return error_set(e, ERR_FORMAT, "%s: 'tensors' has an unknown role '%s' (see docs/layouts.md)", where, role);
+        if (json_is_null(value)) continue; /* takes away what the layout is like has */
         status s = json_is_object(value) ? check_keys(value, spec_keys, where, role, e) : OK;
         if (s != OK) return s;
         json_t *spec = normal_spec(value);
@@ -118,24 +118,28 @@ static status normalise_tensors(json_t *layout, const char *where, error *e) {
     return OK;
 }
 
-/* Lays `change` over `base`, entry by entry in tensors and config (null takes one away), lists of ignored names added up. */
+/* Lays `change` over `base`, entry by entry in tensors and config (null takes one away), lists of ignored names added up. What is as
+ * before is shared with base, not copied: layouts do not change once they are finished, and most of them are mostly like another. */
 static json_t *merged(const json_t *base, const json_t *change) {
-    json_t *out = json_deep_copy(base), *value;
+    json_t *out = json_copy((json_t *)base), *value;
     const char *key;
     json_object_del(out, "recognise"); /* what it is like is not how it is recognised */
     json_object_foreach((json_t *)change, key, value) {
         json_t *old = json_object_get(out, key);
         if (is_among(key, merged_keys) && json_is_object(old) && json_is_object(value)) {
             const char *inner;
-            json_t *entry;
+            json_t *entry, *both = json_copy(old);
             json_object_foreach(value, inner, entry) {
                 if (json_is_null(entry))
-                    json_object_del(old, inner);
+                    json_object_del(both, inner);
                 else
-                    json_object_set(old, inner, entry);
+                    json_object_set(both, inner, entry);
             }
+            json_object_set_new(out, key, both);
         } else if (strcmp(key, "ignore") == 0 && json_is_array(old) && json_is_array(value)) {
-            json_array_extend(old, value);
+            json_t *both = json_copy(old);
+            json_array_extend(both, value);
+            json_object_set_new(out, key, both);
         } else {
             json_object_set(out, key, value);
         }
@@ -143,18 +147,19 @@ static json_t *merged(const json_t *base, const json_t *change) {
     return out;
 }
 
-/* `raw` as a layout of its own: merged, checked, normalised. A new reference. */
-static json_t *finished(const json_t *builtin, const json_t *raw, const char *where, error *e) {
+/* `raw` as a layout of its own: checked, normalised (in place), merged. A new reference. */
+static json_t *finished(const json_t *builtin, json_t *raw, const char *where, error *e) {
     if (!json_is_object(raw)) return error_set(e, ERR_FORMAT, "%s: a layout must be a JSON object", where), NULL;
     if (check_keys(raw, layout_keys, where, "the layout", e) != OK) return NULL;
     const char *like = json_string_value(json_object_get(raw, "like"));
     const json_t *base = like != NULL ? layout_named(builtin, like) : NULL;
     if (like != NULL && base == NULL)
         return error_set(e, ERR_FORMAT, "%s: there is no built-in layout '%s' to be like", where, like), NULL;
-    json_t *out = base != NULL ? merged(base, raw) : json_deep_copy(raw);
-    if (out == NULL) return error_set(e, ERR_MEMORY, "%s: no memory for the layout", where), NULL;
-    if (json_object_get(out, "name") == NULL) json_object_set_new(out, "name", json_string(where));
-    if (normalise_tensors(out, where, e) == OK) return out;
+    if (json_object_get(raw, "name") == NULL) json_object_set_new(raw, "name", json_string(where));
+    json_t *out = NULL;
+    if (normalise_tensors(raw, where, e) == OK) out = base != NULL ? merged(base, raw) : json_incref(raw);
+    if (out == NULL || json_is_object(json_object_get(out, "tensors"))) return out;
+    error_set(e, ERR_FORMAT, "%s: the layout has no object 'tensors'", where);
     json_decref(out);
     return NULL;
 }
