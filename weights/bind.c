@@ -74,7 +74,8 @@ typedef struct {
     const char *role; /* the layout's entry: the slot's own, or a fused one */
     const json_t *spec;
     const json_t *names; /* patterns of the weight, or of the bias */
-    bool per_head;
+    bool per_head;       /* a tensor for each head */
+    bool by_head;        /* one tensor with a dim for the heads */
     row_map map;
     int rows_each, n_views;
 } source;
@@ -139,6 +140,13 @@ static bool map_rows(const model_config *c, const slot *s, source *f) {
     f->per_head = json_array_size(f->names) > 0 && pattern_has(f->names, "{head");
     model_config one = *c; /* one head's tensor is that of a model with one head */
     f->n_views = 1;
+    f->by_head = json_is_true(json_object_get(f->spec, "by_head"));
+    if (f->by_head && !s->bias && s->role != ROLE_O) {
+        f->n_views = s->role == ROLE_Q ? c->n_heads : c->n_kv_heads;
+        f->rows_each = s->n_rows / f->n_views;
+        f->map = whole(f->rows_each);
+        return s->role == ROLE_Q || s->role == ROLE_K || s->role == ROLE_V;
+    }
     if (f->per_head) {
         f->n_views = s->role == ROLE_Q || strcmp(f->role, "qkv") == 0 ? c->n_heads : c->n_kv_heads;
         one.n_heads = one.n_kv_heads = 1;
@@ -160,18 +168,33 @@ static void shape_text(char *out, size_t size, const tensor *t) {
     if (n < size) snprintf(out + n, size - n, "]");
 }
 
-/* Dims of 1 in front of (or among) those that are wanted say nothing: a mask-like [1, n, d] table is a table. */
-static int squeezed(const tensor *t, int want, int64_t *shape, int64_t *stride) {
+int tensor_squeezed(const tensor *t, int want, int64_t *shape, int64_t *stride) {
     int n = 0, spare = t->n_dims - want;
     for (int i = 0; i < t->n_dims; i++) {
         if (t->shape[i] == 1 && spare > 0) {
             spare--;
             continue;
         }
-        if (n == TENSOR_MAX_DIMS) return -1;
         shape[n] = t->shape[i], stride[n++] = t->stride[i];
     }
     return n;
+}
+
+/* "by_head": the first dim counts the heads. Of q, k and v, head h is a matrix of its own; in the output matrix, and in biases, heads and what
+ * is in them are one dim cut in two. False: not of that form. */
+static bool head_dims(int n_views, int h, int want, int *n, int64_t *shape, int64_t *stride, int64_t *start) {
+    if (*n != want + 1) return false;
+    if (n_views > 1) {
+        if (shape[0] != n_views) return false;
+        *start = h * stride[0];
+    } else {
+        if (stride[0] != shape[1] * stride[1]) return false;
+        shape[1] *= shape[0];
+    }
+    memmove(shape, shape + 1, (size_t)want * sizeof *shape);
+    memmove(stride, stride + 1, (size_t)want * sizeof *stride);
+    *n = want;
+    return true;
 }
 
 static status check_type(const resolver *r, const tensor *t, const tensor_view *v, const binding *b, int n_cols, error *e) {
@@ -188,26 +211,30 @@ static status check_type(const resolver *r, const tensor *t, const tensor_view *
     return OK;
 }
 
-/* The tensor as rows and columns of the slot, checked against what the configuration says they must be. */
-static status view_tensor(const resolver *r, const slot *s, const source *f, const tensor *t, const binding *b,
-                          tensor_view *out, error *e) {
-    int64_t shape[TENSOR_MAX_DIMS] = {0}, stride[TENSOR_MAX_DIMS] = {0};
-    bool is_matrix = slot_is_matrix(s), transposed = is_matrix && json_is_true(json_object_get(f->spec, "transposed"));
-    int64_t want_rows = f->map.total, want_cols = is_matrix ? s->n_cols : 1;
-    int n = squeezed(t, is_matrix ? 2 : 1, shape, stride), rows_at = transposed ? 1 : 0;
-    *out = (tensor_view){t, stride[rows_at], is_matrix ? stride[1 - rows_at] : 1};
-    bool fits = n == (is_matrix ? 2 : 1) && shape[rows_at] == want_rows && (!is_matrix || shape[1 - rows_at] == want_cols);
-    if (fits) return check_type(r, t, out, b, (int)want_cols, e);
+static status refuse_shape(const resolver *r, const source *f, const tensor *t, bool is_matrix, bool transposed, int64_t rows,
+                           int64_t cols, error *e) {
     char text[128], want[64];
     shape_text(text, sizeof text, t);
-    if (is_matrix && transposed)
-        snprintf(want, sizeof want, "[%" PRId64 ", %" PRId64 "]", want_cols, want_rows);
-    else if (is_matrix)
-        snprintf(want, sizeof want, "[%" PRId64 ", %" PRId64 "]", want_rows, want_cols);
+    if (!is_matrix)
+        snprintf(want, sizeof want, "[%" PRId64 "]", rows);
     else
-        snprintf(want, sizeof want, "[%" PRId64 "]", want_rows);
-    return error_set(e, ERR_MISMATCH, "%s: tensor '%s' has shape %s, but the configuration asks for %s (%s, layout '%s')",
-                     r->c->path, t->name, text, want, f->role, layout_name(r->layout));
+        snprintf(want, sizeof want, "[%" PRId64 ", %" PRId64 "]", transposed ? cols : rows, transposed ? rows : cols);
+    return error_set(e, ERR_MISMATCH, "%s: tensor '%s' has shape %s, but the configuration asks for %s%s (%s, layout '%s')",
+                     r->c->path, t->name, text, want, f->by_head ? " in heads" : "", f->role, layout_name(r->layout));
+}
+
+/* The tensor as rows and columns of the slot, checked against what the configuration says they must be. */
+static status view_tensor(const resolver *r, const slot *s, const source *f, const tensor *t, int h, const binding *b,
+                          tensor_view *out, error *e) {
+    int64_t shape[TENSOR_MAX_DIMS + 1] = {0}, stride[TENSOR_MAX_DIMS + 1] = {0}, start = 0;
+    bool is_matrix = slot_is_matrix(s), transposed = is_matrix && json_is_true(json_object_get(f->spec, "transposed"));
+    int64_t want_rows = f->map.total, want_cols = is_matrix ? s->n_cols : 1;
+    int want = is_matrix ? 2 : 1, n = tensor_squeezed(t, want + f->by_head, shape, stride), rows_at = transposed ? 1 : 0;
+    bool fits = !f->by_head || head_dims(f->n_views, h, want, &n, shape, stride, &start);
+    *out = (tensor_view){t, start, stride[rows_at], is_matrix ? stride[1 - rows_at] : 1};
+    fits = fits && n == want && shape[rows_at] == want_rows && (!is_matrix || shape[1 - rows_at] == want_cols);
+    if (fits) return check_type(r, t, out, b, (int)want_cols, e);
+    return refuse_shape(r, f, t, is_matrix, transposed, want_rows, want_cols, e);
 }
 
 static status missing(const resolver *r, const slot *s, const source *f, int head, error *e) {
@@ -233,10 +260,10 @@ static status bind_views(resolver *r, const slot *s, const source *f, binding *o
     out->n_views = f->n_views;
     if (out->views == NULL) return error_set(e, ERR_MEMORY, "%s: no memory", r->c->path);
     for (int h = 0; h < f->n_views; h++) {
-        const tensor *t = find(r, f, s, h);
+        const tensor *t = find(r, f, s, f->by_head ? 0 : h);
         if (t == NULL) return missing(r, s, f, h, e);
         resolver_use(r, t);
-        status st = view_tensor(r, s, f, t, out, &out->views[h], e);
+        status st = view_tensor(r, s, f, t, h, out, &out->views[h], e);
         if (st != OK) return st;
     }
     return OK;

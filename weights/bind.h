@@ -15,7 +15,7 @@
 
 typedef struct {
     const tensor *t;
-    int64_t row_stride, col_stride; /* in elements */
+    int64_t start, row_stride, col_stride; /* in elements */
 } tensor_view;
 
 typedef enum { COMPUTED_NOT, COMPUTED_SINUSOIDAL, COMPUTED_SINUSOIDAL_HALVES, COMPUTED_ONES } computed_kind;
@@ -33,6 +33,10 @@ typedef struct {
 /* Finds a slot's tensors, checks their names, shapes and types, marks them used. binding_free after success. */
 status bind_slot(resolver *r, const model_config *c, const slot *s, binding *out, error *e);
 void binding_free(binding *b);
+
+/* A tensor's shape without those dims of 1 that are more than `want`: a table saved as [1, n, d] or [n, 1, d] is a table. Returns how many
+ * dims are left. */
+int tensor_squeezed(const tensor *t, int want, int64_t *shape, int64_t *stride);
 
 /* After all slots: every tensor that is neither used nor to be ignored is an error that names it. */
 status bind_check_extra(const resolver *r, error *e);

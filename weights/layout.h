@@ -22,6 +22,11 @@
 /* All built-in layouts, in the order in which they are tried: a new array of objects; NULL on failure. */
 json_t *layouts_builtin(error *e);
 
+/* Reading them all takes milliseconds, which a small model's run does not have: only those of files with this text in them (NULL: of all), and
+ * what they are like. from: only of the first such file from number *from on, which is moved behind it; an empty array: there is no further
+ * one. A new array; NULL on failure. */
+json_t *layouts_with(const char *word, size_t *from, error *e);
+
 /* The one of that name in such an array (borrowed), or NULL. */
 const json_t *layout_named(const json_t *layouts, const char *name);
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "weights/bind.h"
 #include "weights/layout.h"
 #include "weights/pattern.h"
 #include "weights/resolver.h"
@@ -14,9 +15,13 @@ static bool has_tensor(const resolver *r, const char *role, bool bias) {
 /* Rows and columns of the role's tensor in layer 0 as the model would hold it; false where there is none, or it is no matrix. */
 static bool matrix_dims(const resolver *r, const char *role, int64_t *n_rows, int64_t *n_cols) {
     const tensor *t = resolve_tensor(r, role, false, 0, 0);
-    if (t == NULL || t->n_dims < 2) return false;
-    bool transposed = json_is_true(json_object_get(layout_spec(r->layout, role), "transposed"));
-    int64_t a = t->shape[t->n_dims - 2], b = t->shape[t->n_dims - 1];
+    const json_t *spec = layout_spec(r->layout, role);
+    int64_t shape[TENSOR_MAX_DIMS], stride[TENSOR_MAX_DIMS];
+    int want = json_is_true(json_object_get(spec, "by_head")) ? 3 : 2,
+        n = t != NULL ? tensor_squeezed(t, want, shape, stride) : 0;
+    if (n < 2) return false;
+    bool transposed = json_is_true(json_object_get(spec, "transposed"));
+    int64_t a = shape[n - 2], b = shape[n - 1];
     *n_rows = transposed ? b : a;
     *n_cols = transposed ? a : b;
     return true;
@@ -33,9 +38,18 @@ static int count_tensors(const resolver *r, const char *role, bool over_heads, i
     return n;
 }
 
+/* Has the role a tensor, or a slice of one, for each head? */
 static bool is_per_head(const resolver *r, const char *role) {
     const json_t *spec = layout_spec(r->layout, role);
-    return spec != NULL && pattern_has(json_object_get(spec, "name"), "{head");
+    return spec != NULL &&
+           (pattern_has(json_object_get(spec, "name"), "{head") || json_is_true(json_object_get(spec, "by_head")));
+}
+
+static json_t *count_heads(const resolver *r, const char *role) {
+    const tensor *t = resolve_tensor(r, role, false, 0, 0);
+    bool in_one = json_is_true(json_object_get(layout_spec(r->layout, role), "by_head"));
+    if (t == NULL || (in_one && t->n_dims != 3)) return NULL;
+    return json_integer(in_one ? t->shape[0] : count_tensors(r, role, true, 1 << 16));
 }
 
 /* The longest run of layers that any role has: a tensor missing from the last layer is then missed, not taken for the end. */
@@ -65,7 +79,7 @@ static json_t *derive_n_ctx(resolver *r) {
 
 static json_t *derive_n_heads(resolver *r) {
     const char *role = is_per_head(r, "q") ? "q" : is_per_head(r, "qkv") ? "qkv" : NULL;
-    return role != NULL ? json_integer(count_tensors(r, role, true, 1 << 16)) : NULL;
+    return role != NULL ? count_heads(r, role) : NULL;
 }
 
 /* rows / heads, if they can share them. */
@@ -97,7 +111,7 @@ static json_t *derive_head_dim(resolver *r) {
 static json_t *derive_n_kv_heads(resolver *r) {
     int64_t n_rows, n_cols;
     json_int_t head_dim = field_int(r, "head_dim");
-    if (is_per_head(r, "k")) return json_integer(count_tensors(r, "k", true, 1 << 16));
+    if (is_per_head(r, "k")) return count_heads(r, "k");
     if (head_dim <= 0) return NULL;
     if (matrix_dims(r, "k", &n_rows, &n_cols)) return shared_rows(r, "k", n_rows, head_dim);
     if (matrix_dims(r, "kv", &n_rows, &n_cols)) return shared_rows(r, "kv", n_rows, 2 * head_dim);

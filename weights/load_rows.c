@@ -39,7 +39,7 @@ static void file_rows(const row_source *self, int first, int n, void *scratch, r
     for (int i = 0; i < n; i++) {
         int view = (first + i) / b->rows_each;
         const tensor_view *v = &b->views[view];
-        int64_t element = source_row(b, first + i) * v->row_stride;
+        int64_t element = v->start + source_row(b, first + i) * v->row_stride;
         const unsigned char *row = at(l->bytes[view].data, element, self->type);
         unsigned char *to = (unsigned char *)scratch + (size_t)i * self->row_bytes;
         if (v->col_stride == 1)
@@ -105,9 +105,14 @@ static void file_describe(void *self, const slot *s, dtype *type, int *group, bo
     binding_free(&b);
 }
 
+/* All heads in one tensor, or no heads at all. */
+static bool is_one_tensor(const binding *b) {
+    return b->views[0].t == b->views[b->n_views - 1].t;
+}
+
 static status read_view(file_tensors *l, int view, error *e) {
     const tensor *t = l->open.views[view].t;
-    if (l->open.n_views > 1) return tensor_read(l->r->c, t, &l->bytes[view], e);
+    if (!is_one_tensor(&l->open)) return tensor_read(l->r->c, t, &l->bytes[view], e);
     if (l->last != t) {
         tensor_release(&l->last_bytes);
         l->last = NULL;
@@ -120,7 +125,7 @@ static status read_view(file_tensors *l, int view, error *e) {
 }
 
 static void release_views(file_tensors *l) {
-    for (int i = 0; l->bytes != NULL && l->open.n_views > 1 && i < l->open.n_views; i++) tensor_release(&l->bytes[i]);
+    for (int i = 0; l->bytes != NULL && !is_one_tensor(&l->open) && i < l->open.n_views; i++) tensor_release(&l->bytes[i]);
     free(l->bytes);
     l->bytes = NULL;
     binding_free(&l->open);
@@ -137,7 +142,7 @@ static void tensor_source(const file_tensors *l, const slot *s, row_source *out)
     out->group = t->type == DTYPE_I8G ? t->group : 0;
     dtype_row_bytes(t->type, (size_t)s->n_cols, &out->row_bytes); /* cannot overflow: the tensor is in the file */
     if (!is_plain(&l->open, s)) return;
-    int64_t first = l->open.first * l->open.one.row_stride;
+    int64_t first = l->open.one.start + l->open.first * l->open.one.row_stride;
     out->rows = plain_rows;
     out->mapped = at(l->bytes[0].data, first, t->type);
     if (t->type == DTYPE_I8G)

@@ -88,19 +88,22 @@ static bool better(const fit *a, const fit *b) {
     return x != y ? x > y : a->n_strange < b->n_strange;
 }
 
-/* The layout whose names fit best, the first among equals. layout NULL where none has half of its tensors there. */
-static fit best_fit(const checkpoint *c, const json_t *builtin, bool any) {
-    fit best = {.n_required = 1};
-    for (size_t i = 0; i < json_array_size(builtin); i++) {
-        const json_t *layout = json_array_get(builtin, i);
+/* The best of these layouts, the first among equals, if it is better than what is found already; only those that may be recognised by their
+ * names, or `any`. At least half of the tensors must be there. */
+static void fit_best(const checkpoint *c, const json_t *layouts, bool any, fit *best) {
+    for (size_t i = 0; i < json_array_size(layouts); i++) {
+        const json_t *layout = json_array_get(layouts, i);
         bool by_names = json_is_true(json_object_get(json_object_get(layout, "recognise"), "names"));
         if (!any && !by_names) continue;
         fit f = fit_layout(c, layout);
         if (f.n_required == 0 || 2 * f.n_found < f.n_required) continue;
         count_strange(c, &f);
-        if (best.layout == NULL || better(&f, &best)) best = f;
+        if (best->layout == NULL || better(&f, best)) *best = f;
     }
-    return best;
+}
+
+static bool is_perfect(const fit *f) {
+    return f->layout != NULL && f->n_found == f->n_required && f->n_strange == 0;
 }
 
 /* Does the metadata say what the layout's "recognise": {"meta": ...} asks for? */
@@ -124,9 +127,18 @@ static void take(recognition *r, const fit *f) {
         snprintf(r->note, sizeof r->note, "the file holds several models: '%.100s' is used, not '%.100s'", f->prefix, f->other);
 }
 
-static status refuse_family(const recognition *r, const checkpoint *c, const char *key, const char *family, error *e) {
-    fit f = best_fit(c, r->builtin, false);
-    if (f.layout == NULL || f.n_found < f.n_required) f = best_fit(c, r->builtin, true);
+/* Keeps the array that the chosen layout is in. */
+static void keep(recognition *r, json_t *layouts) {
+    json_decref(r->builtin);
+    r->builtin = layouts;
+}
+
+static status refuse_family(recognition *r, const checkpoint *c, const char *key, const char *family, error *e) {
+    fit f = {.n_required = 1};
+    keep(r, layouts_builtin(e));
+    if (r->builtin == NULL) return ERR_FORMAT;
+    fit_best(c, r->builtin, false, &f);
+    if (f.layout == NULL || f.n_found < f.n_required) fit_best(c, r->builtin, true, &f);
     if (f.layout == NULL || f.n_found < f.n_required)
         return error_set(e, ERR_UNSUPPORTED,
                          "%s: %s '%s' is not a family that Tally knows (describe it with --layout FILE.json)", c->path, key,
@@ -138,33 +150,56 @@ static status refuse_family(const recognition *r, const checkpoint *c, const cha
         c->path, key, family, layout_name(f.layout), layout_name(f.layout));
 }
 
-static status refuse_names(const checkpoint *c, error *e) {
-    return error_set(
-        e, ERR_UNSUPPORTED,
-        "%s: no layout fits its %zu tensors (the first is '%s'): describe them with --layout FILE.json; `tally inspect "
-        "--layout-template` prints a draft",
-        c->path, c->n_tensors, c->n_tensors > 0 ? c->tensors[0].name : "");
-}
-
-static status find_layout(recognition *r, const checkpoint *c, error *e) {
-    static const char *const family_keys[] = {"model_type", "general.architecture"};
+/* By what the metadata calls the family. Several layouts may answer to a name: the first whose tensors are all there, else the first. */
+static status find_family(recognition *r, const checkpoint *c, const char *key, const char *family, error *e) {
+    char word[128];
+    snprintf(word, sizeof word, "\"%.100s\"", family);
+    keep(r, layouts_with(word, NULL, e));
+    if (r->builtin == NULL) return ERR_FORMAT;
     for (size_t i = 0; i < json_array_size(r->builtin); i++) {
         if (!meta_says(c, json_array_get(r->builtin, i))) continue;
         fit f = fit_layout(c, json_array_get(r->builtin, i));
         if (r->layout == NULL || f.n_found == f.n_required) take(r, &f);
         if (f.n_found == f.n_required) return OK;
     }
-    if (r->layout != NULL) return OK; /* the family is known: what is missing will be named */
-    for (size_t i = 0; i < sizeof family_keys / sizeof *family_keys; i++) {
-        const char *family = json_string_value(json_object_get(c->meta, family_keys[i]));
-        if (family != NULL) return refuse_family(r, c, family_keys[i], family, e);
+    return r->layout != NULL ? OK
+                             : refuse_family(r, c, key, family, e); /* a family that is known: what is missing will be named */
+}
+
+/* By the names of the tensors, file by file of layouts: one that fits without a tensor missing or strange cannot be bettered. */
+static status find_names(recognition *r, const checkpoint *c, error *e) {
+    fit best = {.n_required = 1};
+    for (size_t from = 0; !is_perfect(&best);) {
+        fit before = best;
+        json_t *layouts = layouts_with("\"names\": true", &from, e);
+        if (layouts == NULL) return ERR_FORMAT;
+        bool end = json_array_size(layouts) == 0;
+        fit_best(c, layouts, false, &best);
+        if (best.layout != before.layout)
+            keep(r, layouts);
+        else
+            json_decref(layouts);
+        if (end) break;
     }
-    fit f = best_fit(c, r->builtin, false);
-    if (f.layout == NULL) return refuse_names(c, e);
-    take(r, &f);
+    if (best.layout == NULL)
+        return error_set(
+            e, ERR_UNSUPPORTED,
+            "%s: no layout fits its %zu tensors (the first is '%s'): describe them with --layout FILE.json; `tally inspect "
+            "--layout-template` prints a draft",
+            c->path, c->n_tensors, c->n_tensors > 0 ? c->tensors[0].name : "");
+    take(r, &best);
     if (r->note[0] == '\0')
         snprintf(r->note, sizeof r->note, "recognised as '%s' by the names of its tensors alone", layout_name(r->layout));
     return OK;
+}
+
+static status find_layout(recognition *r, const checkpoint *c, error *e) {
+    static const char *const family_keys[] = {"model_type", "general.architecture"};
+    for (size_t i = 0; i < sizeof family_keys / sizeof *family_keys; i++) {
+        const char *family = json_string_value(json_object_get(c->meta, family_keys[i]));
+        if (family != NULL) return find_family(r, c, family_keys[i], family, e);
+    }
+    return find_names(r, c, e);
 }
 
 static status read_text(char **out, const char *path, error *e) {
@@ -196,9 +231,9 @@ static status read_layout(recognition *r, const char *path, error *e) {
 
 status recognise(recognition *out, const checkpoint *c, const char *layout_file, error *e) {
     memset(out, 0, sizeof *out);
+    if (layout_file == NULL) return find_layout(out, c, e);
     out->builtin = layouts_builtin(e);
     if (out->builtin == NULL) return ERR_FORMAT;
-    if (layout_file == NULL) return find_layout(out, c, e);
     const json_t *named = layout_named(out->builtin, layout_file);
     status s = named == NULL ? read_layout(out, layout_file, e) : OK;
     if (s != OK) return s;
