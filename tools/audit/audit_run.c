@@ -180,7 +180,7 @@ static void put_pages(FILE *map, runner *r, int n_seqs, int n_cached) {
             int cached = n_cached / c->layout.page_size;
             for (int p = 0; p < s->n_pages; p++) {
                 if (b > 0 && p < cached) continue;
-                char name[48];
+                char name[64];
                 snprintf(name, sizeof name, "layer%d/sequence%d/page%d", il, b, p);
                 put(map, p < cached ? TERM_BYTES_KV_CACHED : TERM_BYTES_KV_OWN, kv_cache_page(c, il, s->pages[p]),
                     c->layout.page_bytes, name, -1);
