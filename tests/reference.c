@@ -14,8 +14,29 @@ static double *numbers(size_t n) {
     return p;
 }
 
-/* y[t] = W x[t] + b for n rows */
-static double *linear(const matrix *w, const double *x, int n) {
+/* What is rounded in this pass. */
+static reference_storage storage;
+
+/* x ~ s q, q to the nearest whole number: s = max|x| / 127, which a cache keeps in fp16. */
+static void round_int8(double *x, int n, bool half_scale) {
+    double top = 0;
+    for (int i = 0; i < n; i++) top = fmax(top, fabs(x[i]));
+    double s = half_scale ? (double)f16_to_f32(f32_to_f16((float)(top / 127))) : top / 127;
+    for (int i = 0; i < n && s > 0; i++) x[i] = s * fmax(-127, fmin(127, nearbyint(x[i] / s)));
+}
+
+/* Rows of K or V, in runs of one head. */
+static void round_cache(double *x, size_t n_elems, int head_dim) {
+    for (size_t i = 0; i < n_elems && storage.kv_type == DTYPE_F16; i++) x[i] = (double)f16_to_f32(f32_to_f16((float)x[i]));
+    for (size_t i = 0; i < n_elems && storage.kv_type == DTYPE_Q8_0; i += (size_t)head_dim) round_int8(x + i, head_dim, true);
+}
+
+static void round_input(double *x, int n, int n_cols) {
+    for (int t = 0; t < n; t++, x += n_cols)
+        for (int k = 0; k < n_cols; k += 32) round_int8(x + k, n_cols - k < 32 ? n_cols - k : 32, false);
+}
+
+static double *product(const matrix *w, const double *x, int n) {
     double *y = numbers((size_t)n * (size_t)w->n_rows);
     float *row = malloc((size_t)w->n_cols * sizeof *row);
     for (int r = 0; r < w->n_rows; r++) {
@@ -27,6 +48,17 @@ static double *linear(const matrix *w, const double *x, int n) {
         }
     }
     free(row);
+    return y;
+}
+
+/* y[t] = W x[t] + b for n rows */
+static double *linear(const matrix *w, const double *x, int n) {
+    if (w->type != DTYPE_Q8_0 || !storage.int8_activations) return product(w, x, n);
+    double *rounded = numbers((size_t)n * (size_t)w->n_cols);
+    memcpy(rounded, x, (size_t)n * (size_t)w->n_cols * sizeof *rounded);
+    round_input(rounded, n, w->n_cols);
+    double *y = product(w, rounded, n);
+    free(rounded);
     return y;
 }
 
@@ -163,6 +195,8 @@ static double *attention(const layer_weights *l, const double *x, int n, bool wi
     norm(k, (size_t)n * (size_t)config_kv_dim(c), &l->k_norm, c);
     rotate(q, c->n_heads, n, c, windowed);
     rotate(k, c->n_kv_heads, n, c, windowed);
+    round_cache(k, (size_t)n * (size_t)config_kv_dim(c), c->head_dim);
+    round_cache(v, (size_t)n * (size_t)config_kv_dim(c), c->head_dim);
     double *all_k = repeat(k, n, c), *all_v = repeat(v, n, c), *o = attend(q, all_k, all_v, n, windowed, c);
     double *y = linear(&l->wo, o, n);
     free(q), free(k), free(v), free(all_k), free(all_v), free(o);
@@ -233,6 +267,11 @@ static void embed(double *x, const model *m, const int *ids, int n) {
 }
 
 double *reference_logits(const model *m, const int *ids, int n) {
+    return reference_logits_stored(m, ids, n, (reference_storage){DTYPE_F32, false});
+}
+
+double *reference_logits_stored(const model *m, const int *ids, int n, reference_storage how) {
+    storage = how;
     const model_config *c = &m->config;
     size_t size = (size_t)n * (size_t)c->d_model;
     double *x = numbers(size), cap = (double)c->final_softcap;

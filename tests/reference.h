@@ -13,4 +13,12 @@
 /* Logits of all n rows, [n][n_vocab]; the caller frees them. Exits the test on failure. */
 double *reference_logits(const model *m, const int *ids, int n);
 
+/* The same with what a storage rounds away, by the formulas of docs/quantisation.md: K and V as a cache of that type gives them back, and the
+ * input of int8 weights in blocks of 32. */
+typedef struct {
+    dtype kv_type; /* DTYPE_F32: as they are */
+    bool int8_activations;
+} reference_storage;
+double *reference_logits_stored(const model *m, const int *ids, int n, reference_storage how);
+
 #endif
