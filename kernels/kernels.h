@@ -16,6 +16,8 @@
 #ifndef TALLY_KERNELS_H
 #define TALLY_KERNELS_H
 
+#include <float.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,6 +66,12 @@ typedef struct {
     int n_t, n_blocks, width;
     bool more;
 } q8_product;
+
+/* 1 / sqrt(mean square + eps). A sum of squares that overflowed would make a row of zeros, and an answer out of nothing: it is NaN. */
+static inline float norm_inverse(float mean_square, float eps) {
+    float v = mean_square + eps;
+    return v <= FLT_MAX ? 1.0f / sqrtf(v) : NAN;
+}
 
 typedef struct kernel_set {
     const char *name;

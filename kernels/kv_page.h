@@ -2,7 +2,7 @@
  *
  * A page holds page_size tokens of one sequence, for every layer; the pool keeps the pages of a layer together:
  *
- *   pool      [n_layers][n_pages] pages of layer_page_bytes
+ *   pool      [n_layers][n_pages] pages of page_bytes
  *   page      [n_kv_heads] of:
  *     int8:   K scales [page_size] fp16 | V scales [page_size] fp16
  *     K       blocks of 16 tokens (the last may be short):  [head_dim][w]     w = min(16, page_size - 16*block)
@@ -59,8 +59,7 @@ typedef struct {
     int n;                  /* tokens in the run */
 } kv_run;
 
-/* K (V) of tokens [pos, end) as far as they lie together. Posts the bytes handed out, `times` 1 always: a run is read once for however many
- * queries use it. */
+/* K (V) of tokens [pos, end) as far as they lie together. Posts the bytes handed out: a run is read once for however many queries use it. */
 kv_run kv_keys(const kv_view *kv, int head, int pos, int end, meter *m);
 kv_run kv_values(const kv_view *kv, int head, int pos, int end, meter *m);
 

@@ -169,13 +169,13 @@ static float row_square_sum(const float *x, float mean, int n) {
 }
 
 static void rms_norm(float *y, const float *x, const float *gain, int n, float eps) {
-    float inverse = 1.0f / sqrtf(row_square_sum(x, 0.0f, n) / (float)n + eps);
+    float inverse = norm_inverse(row_square_sum(x, 0.0f, n) / (float)n, eps);
     for (int i = 0; i < n; i++) y[i] = x[i] * inverse * gain[i];
 }
 
 static void layer_norm(float *y, const float *x, const float *gain, const float *bias, int n, float eps) {
     float mean = row_sum(x, n) / (float)n;
-    float inverse = 1.0f / sqrtf(row_square_sum(x, mean, n) / (float)n + eps);
+    float inverse = norm_inverse(row_square_sum(x, mean, n) / (float)n, eps);
     for (int i = 0; i < n; i++) y[i] = (x[i] - mean) * inverse * gain[i];
     if (bias != NULL) {
         for (int i = 0; i < n; i++) y[i] += bias[i];

@@ -58,7 +58,7 @@ VECTOR float row_square_sum(const float *x, float mean, int n) {
 }
 
 static void rms_norm(float *y, const float *x, const float *gain, int n, float eps) {
-    vf inverse = vf_set(1.0f / sqrtf(row_square_sum(x, 0.0f, n) / (float)n + eps));
+    vf inverse = vf_set(norm_inverse(row_square_sum(x, 0.0f, n) / (float)n, eps));
 #define BODY(LOAD, STORE) STORE(y + i, vf_mul(vf_mul(LOAD(x + i), inverse), LOAD(gain + i)));
     FOR_ROW(n, BODY);
 #undef BODY
@@ -66,7 +66,7 @@ static void rms_norm(float *y, const float *x, const float *gain, int n, float e
 
 static void layer_norm(float *y, const float *x, const float *gain, const float *bias, int n, float eps) {
     float mean = row_sum(x, n) / (float)n;
-    vf shift = vf_set(mean), inverse = vf_set(1.0f / sqrtf(row_square_sum(x, mean, n) / (float)n + eps));
+    vf shift = vf_set(mean), inverse = vf_set(norm_inverse(row_square_sum(x, mean, n) / (float)n, eps));
 #define BODY(LOAD, STORE) STORE(y + i, vf_mul(vf_mul(vf_sub(LOAD(x + i), shift), inverse), LOAD(gain + i)));
     FOR_ROW(n, BODY);
 #undef BODY

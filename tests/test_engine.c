@@ -301,6 +301,37 @@ static void a_nan_in_the_weights_stops_the_step_with_an_error_that_names_it(void
     }
 }
 
+/* A weight so large that a norm's sum of squares overflows: an error, not a row of zeros. */
+static void a_sum_that_overflows_stops_the_step(void **state) {
+    (void)state;
+    const char *const sets[] = {"portable", "avx2", "avx512"};
+    for (int k = 0; k < 3; k++) {
+        if (kernel_set_choose(sets[k]) == NULL) continue;
+        model_config c = small_config();
+        c.ffn_bias = true;
+        model_options mo;
+        model_options_init(&mo);
+        model *m;
+        error err = {0};
+        assert_int_equal(model_random(&m, &c, 5, &mo, &err), OK);
+        ((float *)(uintptr_t)m->layers[1].w_down.bias)[3] = 1e30f;
+        engine_options o;
+        engine *e;
+        engine_options_init(&o);
+        o.isa = sets[k];
+        assert_int_equal(engine_create(&e, m, &o, &err), OK);
+        kv_sequence *s = sequence_make(e);
+        float *logits = malloc((size_t)c.n_vocab * sizeof *logits);
+        assert_non_null(logits);
+        const int ids[] = {1, 2, 3};
+        assert_int_equal(engine_prefill(e, s, ids, 3, 1, logits, &err), ERR_NUMERIC);
+        free(logits);
+        kv_sequence_free(s, engine_cache(e));
+        engine_free(e);
+        model_free(m);
+    }
+}
+
 static void a_forked_sequence_shares_its_pages_and_both_go_on_as_if_alone(void **state) {
     (void)state;
     model_config c = small_config();
@@ -355,6 +386,7 @@ int main(void) {
         cmocka_unit_test(decode_equals_prefill_equals_recompute_for_every_length_up_to_three_pages_and_one),
         cmocka_unit_test(the_context_holds_exactly_its_tokens),
         cmocka_unit_test(a_nan_in_the_weights_stops_the_step_with_an_error_that_names_it),
+        cmocka_unit_test(a_sum_that_overflows_stops_the_step),
         cmocka_unit_test(a_forked_sequence_shares_its_pages_and_both_go_on_as_if_alone),
         cmocka_unit_test(logits_are_the_same_bits_for_any_chunk_page_and_thread_count),
     };
