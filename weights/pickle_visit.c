@@ -171,6 +171,8 @@ static status visit_tensor(walk *w, pickle_ref ref) {
     tensor t;
     pickle_storage storage;
     const char *shown = w->n_name > 0 ? w->name : "(the whole file)";
+    if (memchr(w->name, 0, w->n_name) != NULL)
+        return error_set(w->e, ERR_FORMAT, "tensor %s: its name has a zero byte in it", shown);
     status result = pickle_tensor_read(w->v->p, ref, shown, &t, &storage, w->e);
     if (result == OK) result = w->v->found(w->v->user, &t, &storage, w->name, w->e);
     return result;

@@ -79,12 +79,14 @@ static status archive_open(pt_archive *a, reader *r, const source *s, error *e) 
     return result;
 }
 
-/* Finds the one entry that is "data.pkl", or ends in "/data.pkl". */
+/* Finds, of entries whose names are all different, the one that is "data.pkl", or ends in "/data.pkl". */
 static status find_pickle(pt_archive *a, zip_uint64_t *index, error *e) {
     zip_int64_t n = zip_get_num_entries(a->zip, 0), found = -1;
     for (zip_int64_t i = 0; i < n; i++) {
         const char *name = zip_get_name(a->zip, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
         size_t length = name != NULL ? strlen(name) : 0;
+        if (name != NULL && zip_name_locate(a->zip, name, ZIP_FL_ENC_RAW) != i)
+            return error_set(e, ERR_FORMAT, "zip: two entries named %s", name);
         if (length < 8 || strcmp(name + length - 8, "data.pkl") != 0 || (length > 8 && name[length - 9] != '/')) continue;
         if (found >= 0) return error_set(e, ERR_FORMAT, "zip: two entries named data.pkl");
         found = i;
