@@ -56,7 +56,7 @@ typedef struct {
 typedef struct {
     int ids[MAX_IDS], n_ids, n_done;
     finish_reason finish;
-    bill bill;
+    bill bill; /* alone: prefill and decode only */
 } answer;
 
 typedef struct {
@@ -187,6 +187,7 @@ static void solo(const model *m, const engine_options *eo, const job *j, int sam
     *a = (answer){.n_ids = j->n_prompt, .finish = FINISH_LENGTH};
     memcpy(a->ids, j->ids, (size_t)j->n_prompt * sizeof *a->ids);
     must(engine_prefill(e, s, j->ids, j->n_prompt, 1, logits, &err));
+    a->bill.prefill = engine_last_report(e)->counted; /* one step */
     while (j->max_new < 0 || a->n_ids - j->n_prompt < j->max_new) {
         int id = sample_token(logits, &j->sampling, a->ids, a->n_ids, &rng, &scratch);
         a->finish = FINISH_END;
@@ -197,6 +198,7 @@ static void solo(const model *m, const engine_options *eo, const job *j, int sam
         a->finish = FINISH_CONTEXT;
         if (s->n_tokens == engine_n_ctx(e)) break;
         must(engine_decode(e, &s, &id, 1, logits, &err));
+        term_counts_add(&a->bill.decode, &engine_last_report(e)->counted);
     }
     sample_scratch_free(&scratch);
     kv_sequence_free(s, engine_cache(e));
@@ -208,6 +210,15 @@ static void assert_same_answer(const answer *want, const answer *got) {
     assert_int_equal(want->n_ids, got->n_ids);
     assert_memory_equal(want->ids, got->ids, (size_t)want->n_ids * sizeof *want->ids);
     assert_int_equal(want->finish, got->finish);
+}
+
+/* FLOPs and K and V written are one's own, whoever else is in the step. */
+static void assert_same_work(const answer *want, const answer *got) {
+    for (int t = 0; t < N_TERMS; t++) {
+        if (term_table[t].class_ > CLASS_OTHER && t != TERM_BYTES_KV_WRITTEN && t != TERM_BYTES_LOGITS) continue;
+        assert_true(want->bill.prefill.n[t] == got->bill.prefill.n[t]);
+        assert_true(want->bill.decode.n[t] == got->bill.decode.n[t]);
+    }
 }
 
 /* ---- work ---- */
@@ -272,6 +283,7 @@ static run *assert_answers(const model *m, dtype kv, const arrangement *a, int n
     assert_adds_up(k);
     for (int i = 0; i < n; i++) {
         for (int s = 0; s < work[i].n_samples; s++) assert_same_answer(&wanted[i][s], &k->answers[i][s]);
+        if (!a->prefix && a->n_pages == 0 && work[i].n_samples == 1) assert_same_work(&wanted[i][0], &k->answers[i][0]);
     }
     return k;
 }
@@ -511,30 +523,54 @@ static void samples_of_a_prompt_share_its_pages_and_pay_for_it_once(void **state
     model_config c = small_config();
     model *m = model_make(&c);
     engine_options o = options_make(4, 512, 16, 0, 1, DTYPE_F16);
-    run *k = plain_run(m, o, false);
-    work[0] = plain_job(37, 20);
-    work[0].n_samples = 4;
-    work[0].sampling.temperature = 2;
-    answers_make(m, &o, work, 1, wanted);
-    run_jobs(k, work, 1);
-    uint64_t rows = 0;
-    for (int s = 0; s < 4; s++) {
-        assert_same_answer(&wanted[0][s], &k->answers[0][s]);
-        const bill *b = &k->answers[0][s].bill;
-        assert_int_equal(b->n_reused, s == 0 ? 0 : 37);
-        assert_int_equal(b->prefill.n[TERM_KEYS_COMPUTED], s == 0 ? 37 * 3 : 0);
-        rows += b->decode.n[TERM_KEYS_COMPUTED] / 3;
-        for (int other = 0; other < s; other++) {
-            assert_memory_not_equal(k->answers[0][s].ids, k->answers[0][other].ids,
-                                    (size_t)work[0].n_prompt * sizeof(int) + 40);
+    const int lengths[] = {15, 16, 17, 37};
+    for (int l = 0; l < 4; l++) {
+        run *k = plain_run(m, o, false);
+        int n = lengths[l];
+        work[0] = plain_job(n, 20);
+        work[0].n_samples = 4;
+        work[0].sampling.temperature = 2;
+        answers_make(m, &o, work, 1, wanted);
+        run_jobs(k, work, 1);
+        uint64_t rows = 0;
+        for (int s = 0; s < 4; s++) {
+            assert_same_answer(&wanted[0][s], &k->answers[0][s]);
+            const bill *b = &k->answers[0][s].bill;
+            assert_int_equal(b->n_reused, s == 0 ? 0 : n);
+            assert_int_equal(b->prefill.n[TERM_KEYS_COMPUTED], s == 0 ? n * 3 : 0);
+            rows += b->decode.n[TERM_KEYS_COMPUTED] / 3;
+            for (int other = 0; other < s; other++) {
+                assert_memory_not_equal(k->answers[0][s].ids, k->answers[0][other].ids, (size_t)(n + 4) * sizeof(int));
+            }
         }
+        assert_int_equal(scheduler_statistics(k->scheduler)->n_rows, (uint64_t)n + rows);
+        assert_int_equal(engine_cache(k->engine)->n_copies, n == 16 ? 0 : 3); /* a half-full last page, for all but one */
+        assert_true((scheduler_statistics(k->scheduler)->bytes_spared > 0) == (n > 15)); /* whole pages are read together */
+        assert_adds_up(k);
+        run_free(k);
     }
-    assert_int_equal(scheduler_statistics(k->scheduler)->n_rows, 37 + rows);
-    assert_int_equal(engine_cache(k->engine)->n_copies, 3); /* the half-full last page, for all but one */
-    assert_true(scheduler_statistics(k->scheduler)->bytes_spared > 0);
-    assert_adds_up(k);
-    run_free(k);
     model_free(m);
+}
+
+static void a_short_prompt_beside_a_long_one_is_as_if_alone(void **state) {
+    (void)state;
+    for (int learned = 0; learned < 2; learned++) {
+        model_config c = small_config();
+        if (learned) c.position = POSITION_LEARNED, c.rope_dim = 0;
+        model *m = model_make(&c);
+        work[0] = plain_job(2, 12), work[1] = plain_job(40, 12);
+        engine_options o = options_make(2, 512, 16, 0, 2, DTYPE_F32);
+        answers_make(m, &o, work, 2, wanted);
+        for (int order = 0; order < 2; order++) {
+            run *k = plain_run(m, o, true);
+            for (size_t i = 0; i < 2; i++) must(job_submit(k, &work[order == 0 ? i : 1 - i], order == 0 ? i : 1 - i));
+            while (scheduler_busy(k->scheduler)) run_step(k);
+            for (int i = 0; i < 2; i++) assert_same_answer(&wanted[i][0], &k->answers[i][0]);
+            assert_adds_up(k);
+            run_free(k);
+        }
+        model_free(m);
+    }
 }
 
 /* ---- time: the simulated clock goes on by one second a row ---- */
@@ -632,6 +668,7 @@ int main(void) {
         cmocka_unit_test(a_prompt_that_is_wholly_known_computes_its_last_page_again),
         cmocka_unit_test(prompts_that_come_together_compute_their_common_beginning_once),
         cmocka_unit_test(samples_of_a_prompt_share_its_pages_and_pay_for_it_once),
+        cmocka_unit_test(a_short_prompt_beside_a_long_one_is_as_if_alone),
         cmocka_unit_test(a_long_prompt_does_not_stall_those_who_generate),
         cmocka_unit_test(nobody_starves_however_many_come_after),
         cmocka_unit_test(the_same_work_takes_the_same_steps_each_time),

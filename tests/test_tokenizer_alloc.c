@@ -10,60 +10,10 @@
 
 #include <cmocka.h>
 
+#include "tests/failing_malloc.h"
 #include "tests/tokens.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define OWN_MALLOC 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OWN_MALLOC 0
-#endif
-#endif
-#ifndef OWN_MALLOC
-#define OWN_MALLOC 1
-#endif
-
-static long countdown; /* 0: nothing fails; n: the n-th allocation from now fails */
-static long live;      /* blocks, since counting started */
-static int counting;
-
 #if OWN_MALLOC
-/* These stand in front of the C library's own for the whole program, PCRE2 included. */
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void __libc_free(void *p);
-
-static int fails(void) {
-    return countdown > 0 && --countdown == 0;
-}
-
-void *malloc(size_t n) {
-    if (fails()) return NULL;
-    void *p = __libc_malloc(n);
-    if (counting && p != NULL) live++;
-    return p;
-}
-
-void *calloc(size_t n, size_t size) {
-    if (fails()) return NULL;
-    void *p = __libc_calloc(n, size);
-    if (counting && p != NULL) live++;
-    return p;
-}
-
-void *realloc(void *old, size_t n) {
-    if (fails()) return NULL;
-    void *p = __libc_realloc(old, n);
-    if (counting && old == NULL && p != NULL) live++;
-    return p;
-}
-
-void free(void *p) {
-    if (counting && p != NULL) live--;
-    __libc_free(p);
-}
-
 /* jansson's are counted, but do not fail: its reader loses a character without a word where a buffer of its own cannot grow. */
 static void *counted_malloc(size_t n) {
     void *p = __libc_malloc(n);
