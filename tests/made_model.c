@@ -86,9 +86,9 @@ block block_to_pairs(const block *b, int head_dim) {
     return out;
 }
 
-void file_add_as(tensor_file *f, const char *name, const block *b, const char *type) {
+static void add_numbers(tensor_file *f, const char *name, const block *b, const char *type, const char *shape) {
     size_t n = (size_t)b->n_rows * width(b), start = f->data.n;
-    char entry[512], shape[64];
+    char entry[512];
     for (size_t i = 0; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &b->x[i], sizeof bits);
@@ -97,13 +97,30 @@ void file_add_as(tensor_file *f, const char *name, const block *b, const char *t
         else
             put_u16(&f->data, strcmp(type, "F16") == 0 ? f32_to_f16(b->x[i]) : (uint16_t)(bits >> 16));
     }
+    snprintf(entry, sizeof entry, "%c\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
+             f->header.n ? ',' : '{', name, type, shape, start, f->data.n);
+    put_text(&f->header, entry);
+}
+
+void file_add_as(tensor_file *f, const char *name, const block *b, const char *type) {
+    char shape[64];
     if (b->n_cols)
         snprintf(shape, sizeof shape, "[%d,%d]", b->n_rows, b->n_cols);
     else
         snprintf(shape, sizeof shape, "[%d]", b->n_rows);
-    snprintf(entry, sizeof entry, "%c\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
-             f->header.n ? ',' : '{', name, type, shape, start, f->data.n);
-    put_text(&f->header, entry);
+    add_numbers(f, name, b, type, shape);
+}
+
+void file_add_dims(tensor_file *f, const char *name, const block *b, int n_dims, const int *dims) {
+    char shape[64];
+    size_t n = 0, count = 1;
+    for (int i = 0; i < n_dims; i++) {
+        n += (size_t)snprintf(shape + n, sizeof shape - n, "%c%d", i ? ',' : '[', dims[i]);
+        count *= (size_t)dims[i];
+    }
+    snprintf(shape + n, sizeof shape - n, "]");
+    assert_int_equal(count, (size_t)b->n_rows * width(b));
+    add_numbers(f, name, b, "F32", shape);
 }
 
 void file_add(tensor_file *f, const char *name, const block *b) {

@@ -32,6 +32,8 @@ typedef struct {
 /* type: "F32", "F16" or "BF16" (cut off, not rounded). Frees nothing. */
 void file_add_as(tensor_file *f, const char *name, const block *b, const char *type);
 void file_add(tensor_file *f, const char *name, const block *b);
+/* The same numbers under another shape. */
+void file_add_dims(tensor_file *f, const char *name, const block *b, int n_dims, const int *dims);
 /* Adds and frees. name: a printf format for the layer, and then, for a matrix with a bias, "bias" in place of "weight". */
 void file_add_role(tensor_file *f, const model *m, tensor_role role, int layer, const char *format);
 void file_add_layers(tensor_file *f, const model *m, tensor_role role, const char *format);

@@ -140,7 +140,7 @@ static bool map_rows(const model_config *c, const slot *s, source *f) {
     f->per_head = json_array_size(f->names) > 0 && pattern_has(f->names, "{head");
     model_config one = *c; /* one head's tensor is that of a model with one head */
     f->n_views = 1;
-    f->by_head = json_is_true(json_object_get(f->spec, "by_head"));
+    f->by_head = json_is_true(json_object_get(f->spec, "by_head")) && !(s->bias && s->role == ROLE_O);
     if (f->by_head && !s->bias && s->role != ROLE_O) {
         f->n_views = s->role == ROLE_Q ? c->n_heads : c->n_kv_heads;
         f->rows_each = s->n_rows / f->n_views;
