@@ -71,6 +71,7 @@ $(B)/kernels/%.o: CFLAGS += -O3
 ifneq (,$(findstring x86_64,$(shell $(CC) -dumpmachine)))
 $(B)/kernels/%_avx2.o: CFLAGS += -mavx2 -mfma -mf16c
 $(B)/kernels/%_avx512.o: CFLAGS += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
+$(B)/kernels/%_amx.o: CFLAGS += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512 -mamx-tile -mamx-int8
 endif
 
 ifeq ($(VARIANT),fuzz) # no fuzzer calls these, and instrumenting them takes minutes

@@ -104,7 +104,7 @@ typedef struct kernel_set {
 /* The activations a set knows, by number. FLOPs an element: cost-model.md. */
 enum { ACT_RELU, ACT_SILU, ACT_GELU_ERF, ACT_GELU_TANH, ACT_RELU2, ACT_GELU_QUICK };
 
-/* "auto", "portable", "avx2", "avx512", "neon". NULL where this machine or this build cannot run it. */
+/* "auto", "portable", "avx2", "avx512" (AMX for int8 included, where there is some; "avx512-vnni": without), "neon". NULL where this machine or this build cannot run it. */
 const kernel_set *kernel_set_choose(const char *name);
 
 extern const kernel_set kernels_portable;

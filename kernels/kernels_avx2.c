@@ -13,7 +13,7 @@ enum { PREFETCH_ROWS = 2, PREFETCH_BYTES = 1536, BLOCK_K = 256 };
 #include "kernels/simd_set.h"
 
 extern const kernel_set kernels_avx2;
-const kernel_set kernels_avx2 = KERNEL_SET("avx2");
+const kernel_set kernels_avx2 = KERNEL_SET("avx2", product_q8);
 
 #else
 typedef int no_avx2_here;

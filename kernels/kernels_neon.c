@@ -13,7 +13,7 @@ enum { PREFETCH_ROWS = 6, PREFETCH_BYTES = 1024, BLOCK_K = 256 };
 #include "kernels/simd_set.h"
 
 extern const kernel_set kernels_neon;
-const kernel_set kernels_neon = KERNEL_SET("neon");
+const kernel_set kernels_neon = KERNEL_SET("neon", product_q8);
 
 #else
 typedef int no_neon_here;

@@ -1,7 +1,7 @@
 #include "tests/kernel_sets.h"
 
 int kernel_sets(const kernel_set *sets[MOST_SETS]) {
-    static const char *const names[MOST_SETS] = {"avx512", "avx2", "neon", "portable"};
+    static const char *const names[MOST_SETS] = {"avx512", "avx512-vnni", "avx2", "neon", "portable"};
     int n = 0;
     for (int i = 0; i < MOST_SETS; i++) {
         sets[n] = kernel_set_choose(names[i]);
