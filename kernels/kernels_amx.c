@@ -65,6 +65,14 @@ static inline __attribute__((always_inline)) void block_multiply(block_sums *out
     _tile_stored(3, out->n[3], 64);
 }
 
+/* A block of four panels, some blocks ahead: for the first rows that come by, which read it from memory. */
+static inline void block_prefetch(const unsigned char *w, size_t panel_stride) {
+    enum { AHEAD = 4 * 34 * 16 };
+    for (int j = 0; j < AMX_PANELS; j++, w += panel_stride) {
+        for (int i = 0; i < 34 * 16; i += 64) __builtin_prefetch(w + AHEAD + i);
+    }
+}
+
 /* 16 rows by 64 outputs, all blocks. Sums of a block are written while those before it are scaled. */
 static void tile_product(const q8_product *p, int t, int c) {
     block_sums sums[2];
@@ -81,6 +89,7 @@ static void tile_product(const q8_product *p, int t, int c) {
     if (p->n_blocks > 0) block_multiply(&sums[0], x, p->q_stride, w, p->panel_stride);
     for (int b = 0; b < p->n_blocks; b++, w += 34 * 16, x += 32) {
         if (b + 1 < p->n_blocks) block_multiply(&sums[(b + 1) % 2], x + 32, p->q_stride, w + 34 * 16, p->panel_stride);
+        if (t == 0) block_prefetch(w, p->panel_stride);
         const block_sums *s = &sums[b % 2];
         __m512 scale[AMX_PANELS];
 #pragma GCC unroll 4
