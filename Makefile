@@ -43,7 +43,7 @@ TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/%.o) $(B)/tools/presets_data.o
 HELP_OBJ := $(HELP_SRC:%.c=$(B)/%.o)
 TESTS    := $(TEST_SRC:tests/%.c=$(B)/tests/%)
 
-.PHONY: all help deps demo test check-asan check-tsan check-ndebug check-clang fuzz fuzz-run bench audit format lint layers install clean
+.PHONY: all help deps demo test check-asan check-tsan check-ndebug check-clang fuzz fuzz-run bench audit format lint layers families install clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -147,6 +147,9 @@ lint: layers ## formatting, static analysis
 
 format: ## clang-format over every source
 	clang-format -i $$(git ls-files '*.c' '*.h')
+
+families: all ## docs/families.md from the layouts
+	$(B)/tally inspect --families > docs/families.md
 
 PREFIX ?= /usr/local
 install: all ## copy tally, libtally.a and tally.h under PREFIX

@@ -460,6 +460,62 @@ static void sinusoidal_positions_are_computed_where_the_file_has_none(void **sta
     model_free(loaded), model_free(m), folder_remove(folder), folder_remove(layout_folder);
 }
 
+/* docs/layouts.md walks through this model; its file must read it. */
+static void the_worked_example_of_the_documentation_reads_its_model(void **state) {
+    (void)state;
+    model_config c = gpt2_config();
+    c.n_layers = 2, c.attn_scale = (float)(1 / sqrt(24)), c.q_bias = c.kv_bias = false, c.d_ff = 96;
+    model *m = made_random(&c);
+    tensor_file f = {0};
+    char name[128];
+    file_add_role(&f, m, ROLE_EMBEDDING, -1, "net.words.weight");
+    block places = block_of(m, ROLE_POSITIONS, -1, false);
+    file_add_dims(&f, "net.places", &places, 3, (int[]){1, 64, 24});
+    block_free(&places);
+    static const struct {
+        tensor_role role;
+        bool bias, turned, by_head;
+        const char *name;
+    } tensors[] = {{ROLE_ATTN_PRE_NORM, 0, 0, 0, "calm1.gamma"},
+                   {ROLE_ATTN_PRE_NORM, 1, 0, 0, "calm1.beta"},
+                   {ROLE_Q, 0, 0, 1, "look.ask"},
+                   {ROLE_K, 0, 0, 1, "look.hint"},
+                   {ROLE_V, 0, 0, 1, "look.gist"},
+                   {ROLE_O, 0, 0, 0, "look.join.weight"},
+                   {ROLE_O, 1, 0, 0, "look.join.bias"},
+                   {ROLE_POSITIONS, 0, 0, 0, "look.past_only"},
+                   {ROLE_FFN_PRE_NORM, 0, 0, 0, "calm2.gamma"},
+                   {ROLE_FFN_PRE_NORM, 1, 0, 0, "calm2.beta"},
+                   {ROLE_UP, 0, 1, 0, "think.wide"},
+                   {ROLE_UP, 1, 0, 0, "think.wide_bias"},
+                   {ROLE_DOWN, 0, 1, 0, "think.narrow"},
+                   {ROLE_DOWN, 1, 0, 0, "think.narrow_bias"}};
+    for (int il = 0; il < 2; il++)
+        for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+            for (int h = 0; h < (tensors[i].by_head ? 4 : 1); h++) {
+                block all = block_of(m, tensors[i].role, il, tensors[i].bias);
+                block b = tensors[i].turned    ? block_transposed(&all)
+                          : tensors[i].by_head ? block_rows(&all, 6 * h, 6)
+                                               : block_rows(&all, 0, all.n_rows);
+                snprintf(name, sizeof name, "net.stages.%d.%s", il, tensors[i].name);
+                size_t n = strlen(name);
+                if (tensors[i].by_head) snprintf(name + n, sizeof name - n, ".%d.weight", h);
+                file_add(&f, name, &b);
+                block_free(&all), block_free(&b);
+            }
+    block gain = block_of(m, ROLE_FINAL_NORM, -1, false), beta = block_of(m, ROLE_FINAL_NORM, -1, true);
+    file_add(&f, "net.calm_end.gamma", &gain), file_add(&f, "net.calm_end.beta", &beta);
+    char *folder = file_folder(&f, "{\"letters\": {\"a\": 0, \"b\": 1}, \"settings\": {\"eps\": 1e-5}}");
+    model_options o = made_options();
+    o.layout_file = "docs/layouts/haiku.json";
+    model *loaded = made_load(folder, &o);
+    assert_int_equal(loaded->config.n_heads, 4);
+    assert_true(made_difference(m, loaded, 20) == 0);
+    assert_string_equal(json_string_value(json_array_get(loaded->vocabulary, 1)), "b");
+    assert_string_equal(loaded->sample_prompt, "an old silent pond");
+    block_free(&gain), block_free(&beta), model_free(loaded), model_free(m), folder_remove(folder);
+}
+
 static void mistakes_in_a_layout_file_are_named(void **state) {
     (void)state;
     static const char *const cases[][2] = {
@@ -530,6 +586,7 @@ int main(void) {
         cmocka_unit_test(fused_k_and_v_and_fused_gate_and_up_are_taken_apart),
         cmocka_unit_test(gains_stored_less_one_get_it_back),
         cmocka_unit_test(sinusoidal_positions_are_computed_where_the_file_has_none),
+        cmocka_unit_test(the_worked_example_of_the_documentation_reads_its_model),
         cmocka_unit_test(mistakes_in_a_layout_file_are_named),
         cmocka_unit_test(every_built_in_layout_reads_and_has_a_name_of_its_own),
         cmocka_unit_test(a_configuration_survives_being_written_as_json),

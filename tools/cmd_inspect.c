@@ -5,6 +5,7 @@
 #include "tools/commands.h"
 #include "tools/options.h"
 #include "tools/show.h"
+#include "tools/families.h"
 #include "tools/layout_template.h"
 #include "weights/model.h"
 
@@ -149,7 +150,7 @@ static status add_model_report(json_t *report, checkpoint *c, const model_option
 }
 
 int cmd_inspect(int argc, char **argv) {
-    bool json = false, template = false;
+    bool json = false, template = false, families = false;
     const char *file = NULL;
     model_options o;
     model_options_init(&o);
@@ -159,6 +160,7 @@ int cmd_inspect(int argc, char **argv) {
          "how the tensors are to be read: a layout file, or a built-in one's name", 0, 0},
         {"config", 0, OPTION_TEXT, &o.config_file, "FILE", "JSON with what the file does not say", 0, 0},
         {"heads", 0, OPTION_INT, &o.n_heads, "N", "query heads, where the file does not say", 1, 1 << 20},
+        {"families", 0, OPTION_FLAG, &families, NULL, "no FILE: print the families that Tally knows, as Markdown", 0, 0},
         {"layout-template", 0, OPTION_FLAG, &template, NULL,
          "print a first draft of a layout file, made from the names of the tensors", 0, 0},
         OPTION_JSON(&json),
@@ -176,6 +178,7 @@ int cmd_inspect(int argc, char **argv) {
     arguments args = {0};
     int rc = options_parse(&help, argc, argv, &args);
     if (rc >= 0) return rc;
+    if (families && args.n == 0 && file == NULL) return families_print();
     if (args.n + (file != NULL) != 1) return tool_usage("inspect: give one checkpoint (tally inspect --help)");
     error e = {0};
     checkpoint *c;

@@ -9,9 +9,9 @@
 
 extern const embedded_file layout_files[];
 
-static const char *const layout_keys[] = {"name",   "title",  "family", "like",          "recognise", "tensors",
-                                          "config", "ignore", "assume", "refuse",        "writes",    "vocabulary",
-                                          "bos",    "eos",    "pad",    "sample_prompt", NULL};
+static const char *const layout_keys[] = {"name",       "title",  "golden", "family", "like",          "recognise",
+                                          "tensors",    "config", "ignore", "assume", "refuse",        "writes",
+                                          "vocabulary", "bos",    "eos",    "pad",    "sample_prompt", NULL};
 static const char *const spec_keys[] = {"name",      "bias",     "transposed", "order",   "offset",
                                         "skip_rows", "computed", "optional",   "by_head", NULL};
 static const char *const merged_keys[] = {"tensors", "config", NULL};
@@ -125,6 +125,7 @@ static json_t *merged(const json_t *base, const json_t *change) {
     json_t *out = json_copy((json_t *)base), *value;
     const char *key;
     json_object_del(out, "recognise"); /* what it is like is not how it is recognised */
+    json_object_del(out, "golden");
     json_object_foreach((json_t *)change, key, value) {
         json_t *old = json_object_get(out, key);
         if (is_among(key, merged_keys) && json_is_object(old) && json_is_object(value)) {

@@ -28,6 +28,9 @@ check "a layout printed by inspect reads the model that it was printed for" "$TA
 same "to the same answer" 81 "$("$TALLY" run -m $L21 --layout "$work/layout.json" -p "23+58=" 2>/dev/null)"
 expect_error 1 "is neither a built-in layout nor a file" -- "$TALLY" inspect $L21 --layout "$work/none.json"
 
+"$TALLY" inspect --families >"$work/families.md"
+same "docs/families.md is what the layouts say (make families)" "" "$(diff "$work/families.md" docs/families.md | head -3)"
+
 if [ -d $shared ]; then
     S=$shared/checkpoints/stories260K
     "$TALLY" run -m $S/stories260K.bin -p "Once upon a time" -n 60 >"$work/a" 2>/dev/null
