@@ -172,27 +172,24 @@ static bool token_draw(scheduler *s, completion *c, float *logits, finish_reason
     return c->kv->n_tokens < engine_n_ctx(s->engine);
 }
 
-static void completion_go_on(scheduler *s, completion *c, float *logits, bool finite) {
-    finish_reason why = FINISH_FAILED;
-    if (!finite) {
-        error_set(&c->error, ERR_NUMERIC,
-                  "a logit is not a finite number in the step of position %d (a weight is NaN or infinite, or fp16 overflowed: "
-                  "try --weights f32 --kv-type f32)",
-                  c->kv->n_tokens - 1);
-        scheduler_finish(s, c, why);
-    } else if (!token_draw(s, c, logits, &why)) {
-        scheduler_finish(s, c, why);
-    }
+static void completion_go_on(scheduler *s, completion *c, float *logits) {
+    finish_reason why;
+    if (!token_draw(s, c, logits, &why)) scheduler_finish(s, c, why);
 }
 
-/* The prompt is done: its other samples begin, from the same pages and the same logits. */
-static void followers_start(scheduler *s, completion *c, const float *logits, bool finite) {
-    size_t n_vocab = (size_t)engine_model(s->engine)->config.n_vocab;
-    completion *f = c->follower;
+/* Takes the samples that wait for c's prompt; the first of them, each the next one's. */
+static completion *followers_take(scheduler *s, completion *c) {
+    completion *first = c->follower;
     s->n_expected -= c->n_followers;
     c->n_followers = 0;
     c->follower = NULL;
-    for (completion *next; f != NULL; f = next) {
+    return first;
+}
+
+/* The prompt is done: its other samples begin, from the same pages and the same logits. */
+static void followers_start(scheduler *s, completion *c, const float *logits) {
+    size_t n_vocab = (size_t)engine_model(s->engine)->config.n_vocab;
+    for (completion *f = followers_take(s, c), *next; f != NULL; f = next) {
         next = f->follower;
         f->follower = NULL;
         scheduler_join(s, f);
@@ -203,18 +200,39 @@ static void followers_start(scheduler *s, completion *c, const float *logits, bo
         reused_add(s, f, 0, c->kv->n_tokens);
         pages_note(s, f);
         memcpy(s->row, logits, n_vocab * sizeof *logits);
-        completion_go_on(s, f, s->row, finite);
+        completion_go_on(s, f, s->row);
     }
+}
+
+/* What c computed is not finite: it ends, and with it the samples that wait for its prompt. Its pages are not offered to anybody: a key among
+ * them may be infinite, and a later prompt that began alike would not find that out. */
+static void part_fail(scheduler *s, completion *c, const step_sequence *q) {
+    error e;
+    step_not_finite(q, -1, &e);
+    for (completion *f = followers_take(s, c), *next; f != NULL; f = next) {
+        next = f->follower;
+        f->follower = NULL;
+        scheduler_join(s, f);
+        f->error = e;
+        f->bill.admitted = c->bill.admitted;
+        scheduler_finish(s, f, FINISH_FAILED);
+    }
+    c->error = e;
+    scheduler_finish(s, c, FINISH_FAILED);
 }
 
 /* What one sequence makes of the step: pages become known, those behind the window go, a token is drawn. */
 static void part_finish(scheduler *s, completion *c, const step_sequence *q, float *logits) {
-    if (s->prefix != NULL) prefix_cache_offer(s->prefix, c->kv, &c->mark, c->ids);
     pages_note(s, c);
+    if (!q->finite) {
+        part_fail(s, c, q);
+        return;
+    }
+    if (s->prefix != NULL) prefix_cache_offer(s->prefix, c->kv, &c->mark, c->ids);
     if (s->window > 0) kv_sequence_drop_before(c->kv, c->kv->n_tokens - s->window + 1, s->cache);
     if (q->n_logit_rows == 0) return;
-    if (c->n_followers > 0) followers_start(s, c, logits, q->finite);
-    completion_go_on(s, c, logits, q->finite);
+    if (c->n_followers > 0) followers_start(s, c, logits);
+    completion_go_on(s, c, logits);
 }
 
 status scheduler_step(scheduler *s, error *err) {

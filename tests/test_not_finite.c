@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine.h"
+#include "engine/scheduler.h"
 #include "tests/kernel_sets.h"
 
 /* Without rope, so that a key's element is a plain product; every dimension different. */
@@ -97,6 +97,56 @@ static void a_key_beyond_fp16_ends_the_step_also_where_its_scores_are_minus_infi
         assert_int_equal(prefill(e, &err), ERR_NUMERIC);
         assert_non_null(strstr(err.message, "--kv-type f32"));
         assert_non_null(strstr(err.message, "K or V of position"));
+        engine_free(e);
+    }
+    model_free(m);
+}
+
+typedef struct {
+    int n_failed, n_done;
+} outcome;
+
+static void note(void *user, const completion *c) {
+    outcome *o = user;
+    o->n_done++;
+    o->n_failed += c->finish == FINISH_FAILED && strstr(c->error.message, "K or V of position") != NULL;
+}
+
+/* The pages of a prompt that failed are nobody's: one that begins alike is computed again, and fails too. Its other samples fail with it. */
+static void a_prompt_that_overflowed_is_not_found_again_by_its_beginning(void **state) {
+    (void)state;
+    model_config c = plain_config();
+    c.kv_bias = false;
+    model *m = overflowing_model(&c);
+    for (int chunk = 3; chunk <= 64; chunk += 61) {
+        engine_options o;
+        scheduler_options so;
+        engine *e;
+        scheduler *s;
+        error err = {0};
+        outcome found = {0};
+        engine_options_init(&o);
+        scheduler_options_init(&so);
+        o.page_size = 2, o.max_sequences = 4, o.prefill_chunk = chunk, o.n_threads = 1;
+        so.prefix_cache = true;
+        assert_int_equal(engine_create(&e, m, &o, &err), OK);
+        assert_int_equal(scheduler_create(&s, e, &so, note, &found, &err), OK);
+        int ids[N + 4];
+        for (int i = 0; i < N + 4; i++) ids[i] = (i * 7 + 3) % 30;
+        request r = {.ids = ids, .max_new = 2, .n_samples = 3};
+        sampling_init(&r.sampling);
+        for (int round = 0; round < 2; round++) {
+            r.n_ids = N + 4 * round; /* the second begins with the first */
+            assert_int_equal(scheduler_submit(s, &r, &err), OK);
+            while (scheduler_busy(s)) {
+                assert_int_equal(scheduler_step(s, &err), OK);
+                assert_int_equal(scheduler_check(s, &err), OK);
+            }
+            assert_int_equal(found.n_done, 3 * (round + 1));
+            assert_int_equal(found.n_failed, found.n_done);
+        }
+        assert_int_equal(engine_cache(e)->n_free, engine_cache(e)->n_pages);
+        scheduler_free(s);
         engine_free(e);
     }
     model_free(m);
@@ -204,6 +254,7 @@ static void a_scale_that_is_not_finite_in_a_q8_0_weight_reaches_the_logits(void 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_beyond_fp16_ends_the_step_also_where_its_scores_are_minus_infinity),
+        cmocka_unit_test(a_prompt_that_overflowed_is_not_found_again_by_its_beginning),
         cmocka_unit_test(a_value_beyond_fp16_and_a_scale_beyond_it_end_the_step),
         cmocka_unit_test(only_the_sequence_that_overflowed_is_named),
         cmocka_unit_test(a_number_that_is_not_finite_is_not_quantised_away),
