@@ -170,16 +170,16 @@ static void print_ends(const batch_summary *s, FILE *out) {
 
 static void print_work(const batch_summary *s, FILE *out) {
     const scheduler_stats *k = s->stats;
-    double steps = (double)k->n_steps;
     fprintf(out, "%s tokens generated in %s: %.0f tokens/s; %s rows computed, %.0f rows/s\n",
             format_exact((uint64_t)k->n_generated).text, format_rounded(k->seconds, UNIT_SECONDS, UNITS_DECIMAL).text,
             per((double)k->n_generated, k->seconds), format_exact((uint64_t)k->n_rows).text,
             per((double)k->n_rows, k->seconds));
+    uint64_t n = k->n_steps > 0 ? (uint64_t)k->n_steps : 1;
     fprintf(out,
-            "%s steps of %.1f rows: %.0f bytes each predicted, %.0f counted; %.0f FLOPs each predicted, %.0f counted: %s\n",
-            format_exact((uint64_t)k->n_steps).text, per((double)k->n_rows, steps),
-            per((double)bytes_of(&s->audit->predicted), steps), per((double)bytes_of(&k->counted), steps),
-            per((double)flops_of(&s->audit->predicted), steps), per((double)flops_of(&k->counted), steps),
+            "%s steps of %.1f rows; each, on average: %s bytes predicted, %s counted; %s FLOPs predicted, %s counted: %s\n",
+            format_exact((uint64_t)k->n_steps).text, per((double)k->n_rows, (double)n),
+            format_exact(bytes_of(&s->audit->predicted) / n).text, format_exact(bytes_of(&k->counted) / n).text,
+            format_exact(flops_of(&s->audit->predicted) / n).text, format_exact(flops_of(&k->counted) / n).text,
             s->audit->n_mismatches == 0 ? "every term of every step agrees" : "DIFFERENT");
     if (s->audit->n_mismatches > 0) fprintf(out, "first difference: %s\n", s->audit->first_mismatch);
 }
@@ -240,11 +240,12 @@ void summary_json(const batch_summary *s, FILE *out) {
     json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "n_prompts", (json_int_t)s->n_prompts, "n_completions",
                           (json_int_t)s->n_lines, "n_made", (json_int_t)s->n_made, "n_resumed", (json_int_t)s->n_resumed,
                           "n_refused", (json_int_t)s->n_refused, "finished", ends);
-    json_t *work = json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:b}", "n_steps", (json_int_t)k->n_steps, "n_rows",
-                             (json_int_t)k->n_rows, "n_generated", (json_int_t)k->n_generated, "seconds", k->seconds,
+    json_t *work = json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:I, s:I, s:b}", "n_steps", (json_int_t)k->n_steps,
+                             "n_rows", (json_int_t)k->n_rows, "n_generated", (json_int_t)k->n_generated, "seconds", k->seconds,
                              "tokens_per_second", per((double)k->n_generated, k->seconds), "rows_per_second",
                              per((double)k->n_rows, k->seconds), "predicted", classes_json(&s->audit->predicted), "counted",
-                             classes_json(&k->counted), "agrees", s->audit->n_mismatches == 0);
+                             classes_json(&k->counted), "bytes_predicted", (json_int_t)bytes_of(&s->audit->predicted),
+                             "bytes_counted", (json_int_t)bytes_of(&k->counted), "agrees", s->audit->n_mismatches == 0);
     const batch_memory *m = &s->memory;
     json_t *peak = json_pack("{s:I, s:I, s:I, s:I, s:I}", "weight_bytes", (json_int_t)m->weights, "pool_bytes",
                              (json_int_t)m->pool, "table_bytes", (json_int_t)m->tables, "activation_bytes",
