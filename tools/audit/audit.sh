@@ -7,7 +7,7 @@ dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
 export LC_ALL=C OMP_NUM_THREADS=1
 bad=0
 
-# watch CASE [pages|products]: table rows of one marked step, from lackey's trace of every load and store
+# watch CASE [arrays|pages|products]: table rows of one marked step, from lackey's trace of every load and store
 watch() {
     valgrind --tool=lackey --trace-mem=yes --log-fd=9 "$build/audit_run" trace "$1" "$dir/map" 9>&1 >/dev/null 2>"$dir/err" |
         "$build/audit_trace" "$dir/map" ${2:+"$2"} || { cat "$dir/err" >&2; return 1; }
@@ -54,11 +54,11 @@ Three proofs stand beside each other:
 
 | what | how | where |
 |---|---|---|
-| bytes, array by array, page by page | valgrind's lackey: addresses of all loads and stores | this page |
+| bytes, term by term, array by array, page by page | valgrind's lackey: addresses of all loads and stores | this page |
 | bytes that come from memory | valgrind's cachegrind: lines missed in a small last-level cache, times 64 | this page |
 | FLOPs and every other term | a scalar forward pass that counts each operation when it does it | \`tests/counting_reference.h\`, \`make test\` |
 
-## Array by array
+## Term by term
 
 The model: 2 layers, d_model 44, 6 heads on 2 K/V heads of 12, d_ff 90, 101 tokens, LayerNorm, biases everywhere, learned positions, an
 embedding table of its own, and a window of 20 keys in the second layer. Pages of 16 tokens.
@@ -89,7 +89,7 @@ TEXT
     fi
     cat <<'TEXT'
 
-**What is exact.** Every array: the counters hand out neither a byte too many nor one too few. The embedding and position tables are read
+**What is exact.** Every line: the counters hand out neither a byte too many nor one too few. The embedding and position tables are read
 one row a token and not otherwise; an array that the step has no use for (the head, in a chunk without logits) is not touched; of a page that
 is half full only the tokens that are there are read, and of one that a window has half left behind only the keys that are still in it.
 
@@ -111,8 +111,9 @@ is half full only the tokens that are there are read, and of one that a window h
   which shares nothing, 5.16 on the whole). int8: the scale is loaded once for the three heads: (3 × 12 + 2) / 14 = 2.71. In prefill a range
   of keys is turned into fp32 once for a tile where there is no window, and rows go over the cache one by one where there is.
 - *Page tables*: 1 a layer.
-- *AVX2* keeps 16 numbers of a key in registers for the heads that share it (1 in place of 3), and a panel for four rows of activations (40 rows
-  of int8: 10). Its int8 product of few rows loads the weights a second time, for their magnitudes: 1.6 to 1.9, out of the first cache.
+- *AVX2* keeps 16 numbers of a key in registers for the heads that share it (about 1 in place of 3), and a panel for several rows of activations (40
+  rows of int8: 10). Where fewer than 16 rows of weights or keys are left, vectors overlap; and the int8 product of few rows loads the weights a second
+  time, for their magnitudes: out of the first cache, and never a byte outside the array.
 
 ## Page by page
 
@@ -125,6 +126,21 @@ stored, then read back.
 TEXT
     watch decode-f16 pages || bad=1
     cat <<'TEXT'
+
+## Array by array
+
+And the other arrays of that step. A matrix is loaded from its first byte to its last, once; of the two tables one row; a page table has an entry for each page,
+looked up in both layers.
+
+<details><summary>all arrays of <code>decode-f16</code></summary>
+
+| array | bytes | different bytes loaded | bytes loaded | bytes stored |
+|---|---:|---:|---:|---:|
+TEXT
+    watch decode-f16 arrays || bad=1
+    cat <<'TEXT'
+
+</details>
 
 ## Multiply-adds, from outside
 

@@ -149,12 +149,16 @@ static void put(FILE *map, term t, const void *start, size_t bytes, const char *
 
 static void put_matrix(FILE *map, const matrix *w, const char *name, int layer) {
     put(map, w->bytes_term, w->data, matrix_bytes(w), name, layer);
-    put(map, TERM_BYTES_BIAS, w->bias, (size_t)w->n_rows * sizeof(float), name, layer);
+    char bias[32];
+    snprintf(bias, sizeof bias, "%s_bias", name);
+    put(map, TERM_BYTES_BIAS, w->bias, (size_t)w->n_rows * sizeof(float), bias, layer);
 }
 
 static void put_norm(FILE *map, const norm_weights *n, const char *name, int layer) {
     put(map, TERM_BYTES_NORM, n->gain, (size_t)n->n * sizeof(float), name, layer);
-    put(map, TERM_BYTES_NORM, n->bias, (size_t)n->n * sizeof(float), name, layer);
+    char bias[32];
+    snprintf(bias, sizeof bias, "%s_bias", name);
+    put(map, TERM_BYTES_NORM, n->bias, (size_t)n->n * sizeof(float), bias, layer);
 }
 
 static void put_weights(FILE *map, const model *m) {

@@ -1,11 +1,11 @@
 /* audit_trace - lays what valgrind saw beside what Tally counted, array by array.
  *
- *   valgrind --tool=lackey --trace-mem=yes audit_run trace CASE MAP  |  audit_trace MAP [pages|products|counts]
+ *   valgrind --tool=lackey --trace-mem=yes audit_run trace CASE MAP  |  audit_trace MAP [arrays|pages|products|counts]
  *
  * Reads the trace of every memory access from standard input, finds the watched pass by its marks (marks.h), and counts the bytes that were
  * loaded from (stored to) each array of MAP: all loads, and different bytes. Different bytes are told apart once a pass for weights, and
- * once a reading for K, V and page tables, which a pass may stream several times. Prints rows of a Markdown table; with `pages`, one row a
- * page of the cache; with `products`, the multiply-adds that the loads of fp32 weights were for; with `counts`, what was
+ * once a reading for K, V and page tables, which a pass may stream several times. Prints rows of a Markdown table; with `arrays` (`pages`), one row
+ * an array (a page of the cache); with `products`, the multiply-adds that the loads of fp32 weights were for; with `counts`, what was
  * counted, and no trace is read. Exit status 1 where different bytes and counted bytes are not equal. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -188,10 +188,10 @@ static bool print_terms(void) {
     return equal;
 }
 
-static void print_pages(void) {
+static void print_arrays(bool pages) {
     for (int i = 0; i < audit.n_arrays; i++) {
         const array *a = &audit.arrays[i];
-        if (a->t != TERM_BYTES_KV_CACHED && a->t != TERM_BYTES_KV_OWN) continue;
+        if (pages != (a->t == TERM_BYTES_KV_CACHED || a->t == TERM_BYTES_KV_OWN)) continue;
         printf("| %s |", a->name);
         print_cell(a->bytes);
         print_cell(a->n_different);
@@ -232,7 +232,7 @@ static void print_counts(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 2) fail("usage: audit_trace MAP [pages|products|counts]");
+    if (argc < 2) fail("usage: audit_trace MAP [arrays|pages|products|counts]");
     if (argc > 2 && strcmp(argv[2], "counts") == 0) {
         map_read(argv[1], false);
         print_counts();
@@ -241,8 +241,8 @@ int main(int argc, char **argv) {
     trace_read(argv[1]);
     if (audit.n_arrays == 0 || audit.watching) fail("the trace has no marked pass");
     map_read(argv[1], false);
-    if (argc > 2 && strcmp(argv[2], "pages") == 0) {
-        print_pages();
+    if (argc > 2 && (strcmp(argv[2], "pages") == 0 || strcmp(argv[2], "arrays") == 0)) {
+        print_arrays(strcmp(argv[2], "pages") == 0);
     } else if (argc > 2) {
         print_products();
     } else {
