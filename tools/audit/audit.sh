@@ -113,7 +113,7 @@ is half full only the tokens that are there are read, and of one that a window h
 - *Page tables*: 1 a layer.
 - *AVX2* keeps 16 numbers of a key in registers for the heads that share it (about 1 in place of 3), and a panel for several rows of activations (40
   rows of int8: 10). Where fewer than 16 rows of weights or keys are left, vectors overlap; and the int8 product of few rows loads the weights a second
-  time, for their magnitudes: out of the first cache, and never a byte outside the array.
+  time, for their magnitudes, out of the first cache.
 
 ## Page by page
 
