@@ -146,8 +146,18 @@ static json_t *derive_qk_norm(resolver *r) {
     return json_string(t->n_elems == (size_t)field_int(r, "head_dim") ? "head" : "width");
 }
 
-static bool any_bias(const resolver *r, const char *a, const char *b, const char *c) {
-    return has_tensor(r, a, true) || (b != NULL && has_tensor(r, b, true)) || (c != NULL && has_tensor(r, c, true));
+/* Does any layer have the bias? Then all must: that the first lacks it is a tensor missing, not a model without biases. */
+static bool has_bias(resolver *r, const char *role) {
+    if (role == NULL) return false;
+    json_int_t n_layers = field_int(r, "n_layers");
+    for (int il = 0; il < CONFIG_MAX_LAYERS && (il == 0 || il < n_layers); il++) {
+        if (resolve_tensor(r, role, true, il, 0) != NULL) return true;
+    }
+    return false;
+}
+
+static bool any_bias(resolver *r, const char *a, const char *b, const char *c) {
+    return has_bias(r, a) || has_bias(r, b) || has_bias(r, c);
 }
 
 static json_t *derive_flag(resolver *r, const char *field, bool *known) {

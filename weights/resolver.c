@@ -37,13 +37,47 @@ static bool is_field(const json_t *layout, const char *key) {
     return json_object_get(json_object_get(layout, "config"), key) != NULL || config_has_field(key);
 }
 
+/* What the file's metadata says of a field, where the layout reads it from there as it is; NULL: nothing. */
+static const json_t *file_says(const resolver *r, const char *field) {
+    const json_t *expression = json_object_get(json_object_get(r->layout, "config"), field);
+    const json_t *one = json_is_array(expression) ? json_array_get(expression, 0) : expression;
+    const json_t *keys = json_object_get(one, "key");
+    if (json_object_get(one, "map") != NULL) return NULL;
+    for (size_t i = 0; i < (json_is_array(keys) ? json_array_size(keys) : 1); i++) {
+        const char *key = json_string_value(json_is_array(keys) ? json_array_get(keys, i) : keys);
+        const json_t *value = key != NULL ? meta_find(r->c->meta, key) : NULL;
+        if (value != NULL && !json_is_null(value)) return value;
+    }
+    return NULL;
+}
+
+/* Options are for what the file does not say: another word than the file's is refused, not believed. */
+static status take(resolver *r, json_t *into, const char *field, const json_t *said, json_t *value, const char *option) {
+    if (said != NULL && !json_equal(said, value)) {
+        char *theirs = json_dumps(said, JSON_ENCODE_ANY), *ours = json_dumps(value, JSON_ENCODE_ANY);
+        resolver_fail(r, ERR_MISMATCH, "%s: the file says %.60s, and %s says %.60s (leave it out)", field,
+                      theirs != NULL ? theirs : "?", option, ours != NULL ? ours : "?");
+        free(theirs);
+        free(ours);
+    }
+    json_object_set(into, field, value);
+    return r->st;
+}
+
 static status take_given(resolver *r, const json_t *given, int n_heads) {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)given, key, value)
-        json_object_set(is_field(r->layout, key) ? r->fields : r->meta, key, value);
-    if (n_heads > 0) json_object_set_new(r->fields, "n_heads", json_integer(n_heads));
-    return OK;
+    json_object_foreach((json_t *)given, key, value) {
+        bool field = is_field(r->layout, key);
+        const json_t *said = field ? file_says(r, key) : json_object_get(r->c->meta, key);
+        if (take(r, field ? r->fields : r->meta, key, said, value, "--config") != OK) return r->st;
+    }
+    if (n_heads == 0) return OK;
+    json_t *heads = json_integer(n_heads);
+    status st = heads == NULL ? error_set(r->e, ERR_MEMORY, "%s: no memory", r->c->path)
+                              : take(r, r->fields, "n_heads", file_says(r, "n_heads"), heads, "--heads");
+    json_decref(heads);
+    return st;
 }
 
 status resolver_init(resolver *r, checkpoint *c, const json_t *layout, const char *prefix, const json_t *given, int n_heads,
