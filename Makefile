@@ -13,6 +13,8 @@ CFLAGS  ?= -O2 -g
 LIBS    := -ljansson -lzip -lpcre2-8 -lutf8proc -lm -ldl -lpthread
 OMP     := -fopenmp
 EXTRA   :=
+# Flags of single files, below. Not CFLAGS: one given on the command line would replace them.
+TARGET  :=
 
 ifeq ($(VARIANT),asan)
   EXTRA := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1
@@ -28,7 +30,7 @@ else ifeq ($(VARIANT),fuzz)
   EXTRA := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1
 endif
 
-ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) $(FP) $(CFLAGS) $(OMP) $(EXTRA) -MMD -MP
+ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) $(FP) $(CFLAGS) $(TARGET) $(OMP) $(EXTRA) -MMD -MP
 
 LAYERS   := kernels weights tokenizer engine
 LIB_SRC  := $(sort $(foreach d,$(LAYERS),$(wildcard $(d)/*.c)))
@@ -67,11 +69,11 @@ $(B)/tally: $(TOOL_OBJ) $(B)/libtally.a
 
 # Instruction sets are chosen when the program starts; each file is compiled for its own.
 # -O3 for kernels: their loops are written for the vectoriser, in an order that it may not change.
-$(B)/kernels/%.o: CFLAGS += -O3
+$(B)/kernels/%.o: TARGET += -O3
 ifneq (,$(findstring x86_64,$(shell $(CC) -dumpmachine)))
-$(B)/kernels/%_avx2.o: CFLAGS += -mavx2 -mfma -mf16c
-$(B)/kernels/%_avx512.o: CFLAGS += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
-$(B)/kernels/%_amx.o: CFLAGS += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512 -mamx-tile -mamx-int8
+$(B)/kernels/%_avx2.o: TARGET += -mavx2 -mfma -mf16c
+$(B)/kernels/%_avx512.o: TARGET += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
+$(B)/kernels/%_amx.o: TARGET += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512 -mamx-tile -mamx-int8
 endif
 
 ifeq ($(VARIANT),fuzz) # no fuzzer calls these, and instrumenting them takes minutes
