@@ -109,7 +109,26 @@ typedef struct {
 static void note(void *user, const completion *c) {
     outcome *o = user;
     o->n_done++;
-    o->n_failed += c->finish == FINISH_FAILED && strstr(c->error.message, "K or V of position") != NULL;
+    o->n_failed += c->finish == FINISH_FAILED && strstr(c->error.message, "K or V of position 1 is not") != NULL;
+}
+
+/* Token 7, and no other, has a key beyond fp16; its scores are minus infinity for every query, and no other number shows it. */
+static model *model_with_a_bad_token(const model_config *c) {
+    model *m = model_make(c, DTYPE_F32);
+    float *table = (float *)(uintptr_t)m->embedding.data, *positions = (float *)(uintptr_t)m->positions.data;
+    assert_false(m->embedding.packed);
+    for (int id = 0; id < c->n_vocab; id++) {
+        float *row = table + (size_t)id * (size_t)c->d_model;
+        for (int i = 0; i < c->d_model && id == 7; i++) row[i] = 0;
+        row[3] = id == 7 ? 1 : fabsf(row[3]) + 0.02f; /* element 3 is positive throughout */
+    }
+    for (int t = 0; t < c->n_ctx; t++) positions[(size_t)t * (size_t)c->d_model + 3] = 0;
+    const layer_weights *l = &m->layers[0];
+    for (int k = 0; k < c->d_model; k++) {
+        *element(&l->wk, 0, k) = k == 3 ? 1.5e4f : 0;
+        for (int h = 0; h < 2; h++) *element(&l->wq, h * c->head_dim, k) = k == 3 ? -1e-6f : 0;
+    }
+    return m;
 }
 
 /* The pages of a prompt that failed are nobody's: one that begins alike is computed again, and fails too. Its other samples fail with it. */
@@ -117,7 +136,7 @@ static void a_prompt_that_overflowed_is_not_found_again_by_its_beginning(void **
     (void)state;
     model_config c = plain_config();
     c.kv_bias = false;
-    model *m = overflowing_model(&c);
+    model *m = model_with_a_bad_token(&c);
     for (int chunk = 3; chunk <= 64; chunk += 61) {
         engine_options o;
         scheduler_options so;
@@ -132,7 +151,7 @@ static void a_prompt_that_overflowed_is_not_found_again_by_its_beginning(void **
         assert_int_equal(engine_create(&e, m, &o, &err), OK);
         assert_int_equal(scheduler_create(&s, e, &so, note, &found, &err), OK);
         int ids[N + 4];
-        for (int i = 0; i < N + 4; i++) ids[i] = (i * 7 + 3) % 30;
+        for (int i = 0; i < N + 4; i++) ids[i] = i == 1 ? 7 : 8 + i;
         request r = {.ids = ids, .max_new = 2, .n_samples = 3};
         sampling_init(&r.sampling);
         for (int round = 0; round < 2; round++) {
