@@ -15,10 +15,8 @@ static status part_check(const engine *e, const step_sequence *q, long long *row
                          o->prefill_chunk);
     }
     if (q->n_new > o->n_ctx - q->kv->n_tokens) {
-        return error_set(
-            err, ERR_LIMIT,
-            "%d tokens do not fit the context of %d (shorten the prompt, or raise --ctx-size up to the model's %d)",
-            q->kv->n_tokens + q->n_new, o->n_ctx, e->model->config.n_ctx);
+        return error_set(err, ERR_LIMIT, "%d tokens do not fit the context of %d (%s)", q->kv->n_tokens + q->n_new, o->n_ctx,
+                         engine_context_advice(e));
     }
     for (int t = 0; t < q->n_new; t++) {
         if (q->ids[t] < 0 || q->ids[t] >= e->model->config.n_vocab) {
@@ -119,6 +117,10 @@ const step_report *engine_last_report(const engine *e) {
 }
 int engine_n_ctx(const engine *e) {
     return e->options.n_ctx;
+}
+const char *engine_context_advice(const engine *e) {
+    return e->options.n_ctx < e->model->config.n_ctx ? "shorten the prompt, or raise --ctx-size"
+                                                     : "shorten the prompt: the model has no more positions";
 }
 int engine_n_threads(const engine *e) {
     return e->options.n_threads;

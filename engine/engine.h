@@ -58,6 +58,7 @@ kv_cache *engine_cache(engine *e);
 const model *engine_model(const engine *e);
 const step_report *engine_last_report(const engine *e);
 int engine_n_ctx(const engine *e);
+const char *engine_context_advice(const engine *e); /* for messages: what to do when tokens do not fit the context */
 int engine_n_threads(const engine *e);
 int engine_max_rows(const engine *e);
 int engine_max_sequences(const engine *e);

@@ -8,10 +8,8 @@ status engine_prefill(engine *e, kv_sequence *s, const int *ids, int n, int logi
     size_t n_vocab = (size_t)engine_model(e)->config.n_vocab;
     if (n < 1) return error_set(err, ERR_ARGUMENT, "an empty prompt (give at least one token)");
     if (n > engine_n_ctx(e) - s->n_tokens) {
-        return error_set(
-            err, ERR_LIMIT,
-            "a prompt of %d tokens does not fit the context of %d%s (shorten it, or raise --ctx-size up to the model's %d)", n,
-            engine_n_ctx(e), s->n_tokens > 0 ? " after what is there" : "", engine_model(e)->config.n_ctx);
+        return error_set(err, ERR_LIMIT, "a prompt of %d tokens does not fit the context of %d%s (%s)", n, engine_n_ctx(e),
+                         s->n_tokens > 0 ? " after what is there" : "", engine_context_advice(e));
     }
     for (int done = 0, chunk; done < n; done += chunk) {
         chunk = n - done < engine_max_rows(e) ? n - done : engine_max_rows(e);

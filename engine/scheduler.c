@@ -127,10 +127,8 @@ static status request_check(const scheduler *s, const request *r, error *err) {
     int n_ctx = engine_n_ctx(s->engine);
     if (r->n_ids < 1) return error_set(err, ERR_ARGUMENT, "an empty prompt (give at least one token)");
     if (r->n_ids > n_ctx) {
-        return error_set(
-            err, ERR_LIMIT,
-            "a prompt of %d tokens does not fit the context of %d (shorten it, or raise --ctx-size up to the model's %d)",
-            r->n_ids, n_ctx, c->n_ctx);
+        return error_set(err, ERR_LIMIT, "a prompt of %d tokens does not fit the context of %d (%s)", r->n_ids, n_ctx,
+                         engine_context_advice(s->engine));
     }
     for (int i = 0; i < r->n_ids; i++) {
         if (r->ids[i] >= 0 && r->ids[i] < c->n_vocab) continue;

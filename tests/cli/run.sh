@@ -84,8 +84,8 @@ same "top_k 1 is greedy" 81 "$(run -p "23+58=" --temp 5 --top-k 1 -s 3)"
 same "top_k above the vocabulary is all of it" "$(drawn -s 7)" "$(drawn -s 7 --top-k 1000)"
 
 # Refusals.
-expect_error 1 'a prompt of 12 tokens does not fit the context of 11' -- "$TALLY" run -m $M -p "99+99=99+99"
-expect_error 1 'does not fit the context of 5' -- "$TALLY" run -m $M -p "23+58=" -c 5
+expect_error 1 'a prompt of 12 tokens does not fit the context of 11 .shorten the prompt: the model has no more positions' -- "$TALLY" run -m $M -p "99+99=99+99"
+expect_error 1 'does not fit the context of 5 .shorten the prompt, or raise --ctx-size' -- "$TALLY" run -m $M -p "23+58=" -c 5
 expect_error 1 "a context of 12 is longer than the model's 11" -- "$TALLY" run -m $M -p 1+1= -c 12
 expect_error 1 'character .x. .U.0078. is not in the vocabulary' -- "$TALLY" run -m $M -p 23x58=
 expect_error 1 'character .é. ' -- "$TALLY" run -m $M -p é
