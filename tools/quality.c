@@ -78,6 +78,7 @@ static status run_measure(quality *q, quality_run *r, error *e) {
 static double log_probability(const float *x, int n, int id) {
     double top = x[sample_greedy(x, n)], sum = 0;
     for (int i = 0; i < n; i++) sum += exp((double)x[i] - top);
+    // cppcheck-suppress invalidFunctionArg -- the largest logit is one of them: the sum is at least 1
     return (double)x[id] - top - log(sum);
 }
 
@@ -160,12 +161,14 @@ static void quality_close(quality *q) {
 int quality_main(session_options *o, const char *path, const char *after, bool json) {
     error e = {0};
     quality *q = calloc(1, sizeof *q);
-    status st = q == NULL ? error_set(&e, ERR_MEMORY, "out of memory") : OK;
-    if (st != OK) return tool_fail(&e);
+    if (q == NULL) {
+        error_set(&e, ERR_MEMORY, "out of memory");
+        return tool_fail(&e);
+    }
     q->o = o;
     q->path = path;
     q->after = after;
-    st = quality_open(q, &e);
+    status st = quality_open(q, &e);
     for (int k = 0; k < q->n_runs && st == OK; k++) st = run_measure(q, &q->runs[k], &e);
     for (size_t i = 0; i < q->texts.n && st == OK; i++) st = text_run(q, &q->texts.texts[i], &e);
     int rc = 0;

@@ -38,6 +38,7 @@ static const char *index_at(const char *p, int layer, int head, int *index) {
 /* Appends while there is room; a name that is cut off matches nothing. */
 static void put(char *out, size_t size, size_t *n, const char *text, size_t length) {
     if (*n + length >= size) length = size - 1 - *n;
+    // cppcheck-suppress uninitvar -- it has been written by the snprintf that gives its length
     memcpy(out + *n, text, length);
     *n += length;
     out[*n] = '\0';

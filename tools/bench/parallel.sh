@@ -11,7 +11,7 @@ sizes=${PARALLEL:-1 2 4 8 16 32 64} rounds=${ROUNDS:-5}
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 table() { # table ARGUMENTS...
     rm -f "$work/all"
-    for round in $(seq "$rounds"); do
+    for _ in $(seq "$rounds"); do
         for B in $sizes; do
             "$tally" batch "$@" --parallel "$B" --json >/dev/null 2>"$work/summary" || { cat "$work/summary" >&2; exit 1; }
             sed -nE 's/^ *"(n_steps|n_rows|n_generated|tokens_per_second|bytes_predicted|bytes_counted)": ([0-9.e+]+),?$/\1 \2/p' "$work/summary" |
