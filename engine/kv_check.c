@@ -1,5 +1,6 @@
 #include "engine/kv_check.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,9 @@ static status check_table(const kv_cache *c, const kv_sequence *s, int number, i
     return OK;
 }
 
-/* Adds n_pages + 1 to n[page] for every page in the queue. */
+enum { IN_QUEUE = INT_MAX };
+
+/* n[page] becomes IN_QUEUE for every page in the queue. */
 static status check_queue(const kv_cache *c, int *n, error *e) {
     int length = 0;
     for (int page = c->next[c->n_pages]; page != c->n_pages; page = c->next[page]) {
@@ -31,7 +34,7 @@ static status check_queue(const kv_cache *c, int *n, error *e) {
             return error_set(e, ERR_MISMATCH, "page %d is in the queue of free pages, and in a table or in the queue twice",
                              page);
         }
-        n[page] = c->n_pages + 1;
+        n[page] = IN_QUEUE;
         length++;
     }
     if (length != c->n_free) {
@@ -61,7 +64,7 @@ static status check_contents(const kv_cache *c, error *e) {
 
 static status check_counts(const kv_cache *c, const int *n, error *e) {
     for (int page = 0; page < c->n_pages; page++) {
-        bool is_free = n[page] > c->n_pages;
+        bool is_free = n[page] == IN_QUEUE;
         if (c->n_refs[page] != (is_free ? 0 : n[page]) || n[page] == 0) {
             return error_set(e, ERR_MISMATCH, "page %d is %s, stands in %d tables, and its count is %d", page,
                              is_free ? "free" : "not free", is_free ? 0 : n[page], c->n_refs[page]);

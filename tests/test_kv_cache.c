@@ -99,6 +99,26 @@ static void a_fork_copies_its_last_page_only_and_every_order_of_freeing_gives_al
     }
 }
 
+static void a_page_may_stand_in_more_tables_than_there_are_pages(void **state) {
+    (void)state;
+    kv_cache *c = cache_make(16, 2);
+    kv_sequence *s[5];
+    int ids[MAX_TOKENS] = {0}, fill[2];
+    for (int i = 0; i < 5; i++) {
+        s[i] = sequence_make(c);
+        if (i == 0) must(append(c, s[0], ids, 16));
+        if (i > 0) kv_sequence_fork(s[i], s[0], c);
+    }
+    must(kv_cache_check(c, s, 5, &err));
+    kv_usage u;
+    kv_cache_usage(c, s, 5, fill, &u);
+    assert_int_equal(u.n_held, 1);
+    assert_int_equal(u.n_entries, 5);
+    for (int i = 0; i < 5; i++) kv_sequence_free(s[i], c);
+    assert_int_equal(c->n_free, 2);
+    kv_cache_free(c);
+}
+
 static void used_allocated_and_wasted_bytes_are_exact(void **state) {
     (void)state;
     /* d 64, 8 heads, 2 K/V heads of 8, 3 layers, fp16: 192 bytes a token; 17 tokens in pages of 16. */
@@ -546,6 +566,7 @@ static void a_hundred_thousand_random_operations_agree_with_a_plain_model(void *
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fork_copies_its_last_page_only_and_every_order_of_freeing_gives_all_pages_back),
+        cmocka_unit_test(a_page_may_stand_in_more_tables_than_there_are_pages),
         cmocka_unit_test(used_allocated_and_wasted_bytes_are_exact),
         cmocka_unit_test(a_prompt_wholly_in_the_cache_leaves_its_last_page_to_compute_twice_over),
         cmocka_unit_test(a_forced_collision_never_gives_the_wrong_page),

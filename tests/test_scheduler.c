@@ -323,6 +323,46 @@ static void every_answer_is_as_if_alone_however_the_work_is_arranged(void **stat
     assert_true(n_preemptions > 50 && n_grouped > 500 && n_mixed > 500 && n_reused > 1000 && n_copies > 50);
 }
 
+/* A pool that is just large enough for the longest, or up to four times that; pages, chunks, batches of any size. */
+static arrangement arrangement_draw(const model_config *c, const job *jobs, int n) {
+    arrangement a = {.parallel = 3 + draw(12), .page_size = 1 + draw(18), .n_threads = 1, .prefix = draw(4) > 0};
+    a.chunk = a.parallel + draw(40);
+    a.mask = draw(3) == 0 ? 1 + (uint64_t)draw(5) : 0;
+    int longest = 0, most = a.page_size - 1;
+    for (int i = 0; i < n; i++) {
+        int length = jobs[i].n_prompt + (jobs[i].max_new > 1 ? jobs[i].max_new - 1 : 0);
+        if (length > longest) longest = length;
+    }
+    int pages = (longest + most) / a.page_size, windowed = (c->window - 1 + a.chunk + most) / a.page_size + 1;
+    if (c->layer_windowed[0] && windowed < pages) pages = windowed; /* layer 0 is windowed only where all are */
+    a.n_pages = pages + draw(3 * pages);
+    return a;
+}
+
+static void random_work_in_random_arrangements_is_as_if_alone(void **state) {
+    (void)state;
+    enum { N = 30, N_SEEDS = 27 };
+    model_config configs[] = {small_config(), windowed_config(false), windowed_config(true)};
+    const dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0};
+    long long n_preemptions = 0, n_reused = 0;
+    for (unsigned seed = 0; seed < N_SEEDS; seed++) {
+        model_config c = configs[seed % 3];
+        if (seed % 5 == 0 && c.window > 0) c.window = 3;
+        dtype kv = types[seed / 3 % 3];
+        model *m = model_make(&c);
+        jobs_make(work, N, 10 + (int)seed * 3, seed * 7919u + 1);
+        engine_options o = options_make(1, 512, 16, 0, 1, kv);
+        answers_make(m, &o, work, N, wanted);
+        arrangement a = arrangement_draw(&c, work, N);
+        run *k = assert_answers(m, kv, &a, N);
+        n_preemptions += scheduler_statistics(k->scheduler)->n_preemptions;
+        n_reused += scheduler_statistics(k->scheduler)->n_reused;
+        run_free(k);
+        model_free(m);
+    }
+    assert_true(n_preemptions > 20 && n_reused > 1000);
+}
+
 /* One prompt of n tokens that go up, the end token never drawn where the run is short. */
 static job plain_job(int n, int max_new) {
     job j = {.n_prompt = n, .max_new = max_new, .n_samples = 1};
@@ -661,6 +701,7 @@ static void the_same_work_takes_the_same_steps_each_time(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_answer_is_as_if_alone_however_the_work_is_arranged),
+        cmocka_unit_test(random_work_in_random_arrangements_is_as_if_alone),
         cmocka_unit_test(what_can_never_fit_is_refused_when_it_is_submitted),
         cmocka_unit_test(generation_stops_at_the_context),
         cmocka_unit_test(a_number_that_is_not_finite_ends_its_own_sequence_only),
