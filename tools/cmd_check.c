@@ -19,7 +19,7 @@ typedef struct {
     const char *prompt, *ids, *quality, *after;
     int prompt_tokens, n_steps, batch;
     const char *sweep, *plot;
-    bool json, all, csv;
+    bool json, all, brief, csv;
 } check_options;
 
 /* Prompt: as given; the model's sample; or so many seeded ids. */
@@ -94,7 +94,8 @@ static void check_print(const session *s, const ledger *l, const machine *m, con
         ledger_entry sum = ledger_sum(l, (phase)p);
         if (sum.n_steps == 0) continue;
         putchar('\n');
-        ledger_print_phase(&sum, o->all, stdout);
+        ledger_print_phase(&sum, o->brief ? DETAIL_CLASSES : o->all ? DETAIL_ALL : DETAIL_TERMS, stdout);
+        if (o->brief) continue;
         residual parts[N_RESIDUALS];
         residuals_make(parts, &sum, &s->model->config, w, kv_types[o->session.kv_type]);
         residuals_print(parts, stdout);
@@ -102,7 +103,7 @@ static void check_print(const session *s, const ledger *l, const machine *m, con
         roofs r;
         if (m != NULL && roofs_compute(&r, &sum, m, &on)) roofs_print(&r, &sum, stdout);
     }
-    if (m == NULL) puts("\nno roofs: this machine's limits have not been measured (run tally machine once)");
+    if (m == NULL && !o->brief) puts("\nno roofs: this machine's limits have not been measured (run tally machine once)");
     printf("\n%s\n", ledger_agrees(l) ? "counted = predicted in every term of every step" : "counted DIFFERS from predicted");
 }
 
@@ -201,6 +202,7 @@ int cmd_check(int argc, char **argv) {
         {"prompt-tokens", 0, OPTION_INT, &o.prompt_tokens, "N", "a prompt of N seeded ids", 1, INT_MAX},
         {"steps", 0, OPTION_INT, &o.n_steps, "N", "decode steps (8)", 0, INT_MAX},
         {"batch", 0, OPTION_INT, &o.batch, "B", "sequences decoded together (1)", 1, 65536},
+        {"brief", 0, OPTION_FLAG, &o.brief, NULL, "sums only: no terms, no lesson, no roofs", 0, 0},
         {"all", 0, OPTION_FLAG, &o.all, NULL, "terms that are 0 too", 0, 0},
         {"sweep", 0, OPTION_TEXT, &o.sweep, "batch=1:64", "measure decode over batch or context (after --prompt-tokens, 1)", 0,
          0},

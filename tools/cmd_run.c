@@ -219,7 +219,7 @@ static void run_print(const run *r) {
     for (int p = 0; p < N_PHASES; p++) {
         ledger_entry s = ledger_sum(&r->ledger, (phase)p);
         if (s.n_steps > 0) putchar('\n');
-        ledger_print_phase(&s, false, stdout);
+        ledger_print_phase(&s, DETAIL_TERMS, stdout);
     }
 }
 

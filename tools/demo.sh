@@ -4,5 +4,5 @@ tally=${1:?usage: demo.sh TALLY}
 echo '$ tally run -m models/level21.pt -p "23+58="'
 "$tally" run -m models/level21.pt -p "23+58=" || exit 1
 printf '\n\n'
-echo '$ tally check -m models/level21.pt -p "23+58=" --steps 2'
-"$tally" check -m models/level21.pt -p "23+58=" --steps 2
+echo '$ tally check -m models/level21.pt -p "23+58=" --steps 2 --brief'
+"$tally" check -m models/level21.pt -p "23+58=" --steps 2 --brief

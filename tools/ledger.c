@@ -118,7 +118,7 @@ static void print_measured(const ledger_entry *s, FILE *out) {
     fprintf(out, "\n");
 }
 
-void ledger_print_phase(const ledger_entry *s, bool all, FILE *out) {
+void ledger_print_phase(const ledger_entry *s, ledger_detail detail, FILE *out) {
     if (s->n_steps == 0) return;
     fprintf(out, "%s: %s rows in %d %s\n", phase_names[s->phase], format_exact(s->n_rows).text, s->n_steps,
             s->n_steps == 1 ? "step" : "steps");
@@ -128,7 +128,8 @@ void ledger_print_phase(const ledger_entry *s, bool all, FILE *out) {
         if (c != CLASS_COUNT)
             print_row(out, "  ", class_rows[k].words, term_class_sum(&s->predicted, c), term_class_sum(&s->counted, c));
         for (int i = 0; i < N_TERMS; i++) {
-            if (term_table[i].class_ != c || (!all && s->predicted.n[i] == 0 && s->counted.n[i] == 0)) continue;
+            bool zero = s->predicted.n[i] == 0 && s->counted.n[i] == 0;
+            if (term_table[i].class_ != c || detail == DETAIL_CLASSES || (detail == DETAIL_TERMS && zero)) continue;
             print_row(out, c == CLASS_COUNT ? "  " : "    ", term_table[i].words, s->predicted.n[i], s->counted.n[i]);
         }
     }

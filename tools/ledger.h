@@ -39,8 +39,9 @@ ledger_entry ledger_sum(const ledger *l, phase p);
 ledger_entry ledger_since(const ledger *l, size_t first); /* of the steps from number `first` on */
 bool ledger_agrees(const ledger *l);                      /* every term of every step */
 
-/* The three columns for a phase, term by term; `all`: terms that are 0 too. */
-void ledger_print_phase(const ledger_entry *s, bool all, FILE *out);
+/* The three columns for a phase: sums by class, term by term (those that are not 0), or every term. */
+typedef enum { DETAIL_CLASSES, DETAIL_TERMS, DETAIL_ALL } ledger_detail;
+void ledger_print_phase(const ledger_entry *s, ledger_detail detail, FILE *out);
 /* One line a step: rows, visible keys, FLOPs and bytes by class, whether all terms agree. */
 void ledger_print_steps(const ledger *l, FILE *out);
 /* {"steps": [...], "prefill": {...}, "decode": {...}, "agrees": bool}; new reference. */
