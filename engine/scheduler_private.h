@@ -52,6 +52,9 @@ void scheduler_adopt(scheduler *s, completion *c);
 /* Gives a running completion's pages back and lets it wait. */
 void scheduler_preempt(scheduler *s, completion *c);
 
+/* With its followers. */
+void scheduler_completion_free(completion *c);
+
 /* Makes c a running completion with an idle sequence. */
 void scheduler_join(scheduler *s, completion *c);
 

@@ -14,7 +14,7 @@ static bool block_is_coming(const scheduler *s, const completion *c, int at) {
     if (s->prefix == NULL || c->mark.n_blocks * s->cache->layout.page_size != c->kv->n_tokens || end >= c->n_ids) return false;
     for (int i = 0; i < at; i++) {
         const completion *o = s->running[i];
-        if (o->n_new > 1 && o->kv->n_tokens < end && o->kv->n_tokens + o->n_new >= end &&
+        if (o->n_new > 0 && o->kv->n_tokens < end && o->kv->n_tokens + o->n_new >= end &&
             memcmp(o->ids, c->ids, (size_t)end * sizeof *c->ids) == 0) {
             return true;
         }

@@ -1,4 +1,4 @@
-/* batch.h - what the parts of `tally batch` share: cmd_batch.c runs, batch_report.c writes. */
+/* batch.h - what the parts of `tally batch` share: cmd_batch.c runs, batch_lines.c and batch_summary.c write. */
 #ifndef TALLY_BATCH_H
 #define TALLY_BATCH_H
 
@@ -16,6 +16,9 @@ typedef struct {
 } step_audit;
 /* A step_observer; user is a step_audit. */
 void audit_observe(void *user, const step_report *r);
+
+/* Sums by class, under the keys of --json. */
+json_t *batch_classes_json(const term_counts *t);
 
 /* One line of output: the completion of a sample of a prompt. malloc made it; NULL: out of memory. */
 char *batch_line(const session *s, const prompt_list *p, size_t number, const completion *c);
