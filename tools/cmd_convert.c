@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tools/commands.h"
 #include "tools/convert_tokenizer.h"
@@ -12,7 +14,7 @@
 typedef struct {
     int type; /* index into types below */
     int n_kv_heads;
-    bool json;
+    bool json, force;
     session_options s;
 } convert_options;
 
@@ -46,6 +48,14 @@ static void copy_companions(const char *from, const char *to) {
         bool ok = f != NULL && fwrite(text, 1, n, f) == n;
         if ((f != NULL && fclose(f) != 0) || !ok) fprintf(stderr, "tally: %s: not copied\n", path);
         free(text);
+    }
+}
+
+/* A family of GGUF without windows computes the same only as long as the context is no wider than one (write_keys.c): said, not done in silence. */
+static void note_window(const char *out, const model_config *c, const write_options *w) {
+    if (has_end(out, ".gguf") && c->window > 0 && c->window < c->n_ctx && strcmp(w->layout, "llama-gguf") == 0) {
+        fprintf(stderr, "tally: %s: its context is the window, %d of %d: this family of GGUF has no windows\n", out, c->window,
+                c->n_ctx);
     }
 }
 
@@ -90,9 +100,25 @@ static status write_model(const session *s, const char *out, write_options *w, c
     return st;
 }
 
+static bool same_file(const char *a, const char *b) {
+    struct stat x, y;
+    return a != NULL && b != NULL && stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* The input is never replaced; what else is there only with --force. */
+static status target_check(const char *in, const char *out, bool force, error *e) {
+    char inside[4096];
+    snprintf(inside, sizeof inside, "%s/model.safetensors", out);
+    if (same_file(in, out) || same_file(in, inside))
+        return error_set(e, ERR_ARGUMENT, "%s: is what is being converted (give another name)", out);
+    bool there = access(has_end(out, ".gguf") ? out : inside, F_OK) == 0;
+    return there && !force ? error_set(e, ERR_ARGUMENT, "%s: is there already (give another name, or --force)", out) : OK;
+}
+
 static int convert(const char *in, const char *out, convert_options *o) {
     error e = {0};
     session s;
+    if (target_check(in, out, o->force, &e) != OK) return tool_fail(&e);
     o->s.model = in;
     write_options w = {.weights = types[o->type], .n_kv_heads = o->n_kv_heads, .name = o->s.random ? "random" : NULL};
     /* Held as the file has them, so that nothing is rounded twice; in fp32 where that is asked for, or means of heads are taken. */
@@ -100,6 +126,7 @@ static int convert(const char *in, const char *out, convert_options *o) {
     if (session_open_model(&s, &o->s, &e) != OK) return tool_fail(&e);
     if (w.n_kv_heads > 0 && w.weights < 0) w.weights = DTYPE_F32;
     status st = write_model(&s, out, &w, o, &e);
+    if (st == OK) note_window(out, &s.model->config, &w);
     session_close(&s);
     return st == OK ? report(out, &w, o) : tool_fail(&e);
 }
@@ -119,6 +146,7 @@ int cmd_convert(int argc, char **argv) {
         {"preset", 0, OPTION_TEXT, &o.s.preset, "NAME", "a published shape", 0, 0},
         {"seed", 's', OPTION_COUNT, &o.s.seed, "N", "seed of the random weights (0)", 0, 9e15},
         {"threads", 't', OPTION_INT, &o.s.n_threads, "N", "threads", 1, 1024},
+        {"force", 0, OPTION_FLAG, &o.force, NULL, "replace OUT where it is there already (never IN)", 0, 0},
         OPTION_JSON(&o.json),
     };
     const command help = {"convert",
@@ -135,6 +163,7 @@ int cmd_convert(int argc, char **argv) {
     int rc = options_parse(&help, argc, argv, &args);
     if (rc >= 0) return rc;
     int n_in = o.s.random ? 0 : 1;
+    if (o.s.preset != NULL && o.s.shape != NULL) return tool_usage("either --preset or --shape, not both");
     if (args.n != n_in + 1) return tool_usage("convert: give the checkpoint and the file to write (tally convert --help)");
     return convert(n_in ? args.items[0] : NULL, args.items[n_in], &o);
 }

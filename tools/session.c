@@ -182,7 +182,14 @@ status ids_parse(const char *text, int **ids, size_t *n, error *e) {
             return error_set(e, ERR_ARGUMENT, "--ids: '%s' is not a list of token ids (as 1,5,6)", text);
         }
         list[count++] = (int)id;
-        p = end + strspn(end, ", \t\n");
+        p = end + strspn(end, " \t\n");
+        bool comma = *p == ',';
+        if (comma) p++;
+        p += strspn(p, " \t\n");
+        if ((comma && *p == '\0') || (!comma && p == end && *p != '\0')) {
+            free(list);
+            return error_set(e, ERR_ARGUMENT, "--ids: '%s' is not a list of token ids (as 1,5,6)", text);
+        }
     }
     *ids = list;
     *n = count;

@@ -19,6 +19,15 @@ expect_error 2 "give the checkpoint and the file to write" -- "$TALLY" convert $
 expect_error 1 "4 K/V heads cannot be averaged into 3" -- "$TALLY" convert $L21 "$work/x.gguf" --kv-heads 3
 expect_error 1 "no int8 with scales" -- "$TALLY" convert $L21 "$work/x" --weights int8
 expect_error 1 "cannot be written" -- "$TALLY" convert $L21 "$work/nowhere/x.gguf"
+cp $L21 "$work/own.gguf"
+expect_error 1 "is what is being converted" -- "$TALLY" convert "$work/own.gguf" "$work/own.gguf"
+expect_error 1 "is what is being converted" -- "$TALLY" convert "$work/own.gguf" "$work/own.gguf" --force
+check "what was being converted is as it was" cmp $L21 "$work/own.gguf"
+echo precious >"$work/there.gguf"
+expect_error 1 "is there already" -- "$TALLY" convert $L21 "$work/there.gguf"
+same "what was there is as it was" precious "$(cat "$work/there.gguf")"
+check "with --force it is replaced" "$TALLY" convert $L21 "$work/there.gguf" --force
+expect_error 1 "is not a list of token ids" -- "$TALLY" run -m $L21 --ids 1,,2
 same "and nothing is left of failures" "" "$(find "$work" -name '*partial*' -o -name 'x*')"
 
 "$TALLY" inspect $L21 >"$work/inspect"

@@ -27,12 +27,12 @@ for storage in f32 f16 int8; do
     done
 done
 for storage in f16 int8; do
-    convert "$work/f32.gguf" "$work/later.gguf" --weights $storage
+    convert "$work/f32.gguf" "$work/later.gguf" --weights $storage --force
     logits later "$work/later.gguf" --weights $storage
     same "f32 to $storage by way of a file, or at once" "" "$(differ direct.$storage later)"
 done
 for threads in 1 2 3; do
-    convert $M "$work/threads.gguf" --weights int8 -t $threads
+    convert $M "$work/threads.gguf" --weights int8 -t $threads --force
     same "int8 on $threads threads is one file" "" "$(differ threads.gguf int8.gguf)"
 done
 convert "$work/f16.gguf" "$work/wide.gguf" --weights f32
