@@ -162,6 +162,8 @@ int layout_template(checkpoint *c, const model_options *o) {
     error e = {0};
     model_description known;
     if (model_describe(&known, c, o, &e) == OK) {
+        json_object_del(known.recognised,
+                        "like"); /* it is whole: what it is like has been laid under it, and some of that taken away */
         int rc = show_json(known.recognised);
         model_description_free(&known);
         return rc;
