@@ -36,12 +36,17 @@ static model_config windowed_config(bool every_layer) {
     return c;
 }
 
-static model *model_make(const model_config *c) {
+static model *model_in(const model_config *c, dtype weights) {
     model_options o;
     model_options_init(&o);
+    o.weights = (int)weights;
     model *m = NULL;
     must(model_random(&m, c, 3, &o, &err));
     return m;
+}
+
+static model *model_make(const model_config *c) {
+    return model_in(c, DTYPE_F32);
 }
 
 /* ---- a run: requests through a scheduler, everything checked after every step ---- */
@@ -349,7 +354,7 @@ static void random_work_in_random_arrangements_is_as_if_alone(void **state) {
         model_config c = configs[seed % 3];
         if (seed % 5 == 0 && c.window > 0) c.window = 3;
         dtype kv = types[seed / 3 % 3];
-        model *m = model_make(&c);
+        model *m = model_in(&c, types[seed % 7 % 3]);
         jobs_make(work, N, 10 + (int)seed * 3, seed * 7919u + 1);
         engine_options o = options_make(1, 512, 16, 0, 1, kv);
         answers_make(m, &o, work, N, wanted);

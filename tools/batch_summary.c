@@ -45,7 +45,7 @@ static void print_ends(const batch_summary *s, FILE *out) {
 
 static void print_work(const batch_summary *s, FILE *out) {
     const scheduler_stats *k = s->stats;
-    fprintf(out, "%s tokens generated in %s: %.0f tokens/s; %s rows computed, %.0f rows/s\n",
+    fprintf(out, "%s tokens generated in steps of %s: %.0f tokens/s; %s rows computed, %.0f rows/s\n",
             format_exact((uint64_t)k->n_generated).text, format_rounded(k->seconds, UNIT_SECONDS, UNITS_DECIMAL).text,
             per((double)k->n_generated, k->seconds), format_exact((uint64_t)k->n_rows).text,
             per((double)k->n_rows, k->seconds));
