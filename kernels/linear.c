@@ -7,9 +7,10 @@
 #include "kernels/storage.h"
 
 /* fp16 panels are converted once into scratch when at least this many rows will use them; below it they are converted inside the product,
- * which reads memory while it multiplies. The bits are the same: the conversion is exact. Measured (docs/performance.md): at 8, 16 and 24
- * rows converting inside gives 1.43, 1.36 and 1.2 times the speed; a tile of 64 x 6 on fp32 is a quarter faster than on fp16. */
-enum { DECODE_ROWS = 32 };
+ * which reads memory while it multiplies. The bits are the same: the conversion is exact. Measured (docs/performance.md): converting inside
+ * gives 1.43, 1.36, 1.2 and 1.3 times the speed at 8, 16, 24 and 64 rows whose weights come from memory; at 512 rows it is 6% slower here, and
+ * a quarter slower on Zen 5. */
+enum { DECODE_ROWS = 128 };
 
 /* Panels that lie as the products want them go through in one call, as far as their outputs fit the tile; others PANEL_GROUP at a time. */
 enum { GROUP_ROWS = PANEL_GROUP * PANEL_ROWS, TILE_LEAST_FLOATS = 32 * 1024 };
