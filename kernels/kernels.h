@@ -81,6 +81,8 @@ typedef struct kernel_set {
     void (*product_i8)(const panel_product *p);  /* w: int8, converted exactly; scales are the caller's */
     void (*product_q8)(const q8_product *p);
 
+    /* int8 weights of a whole panel as fp32: out[k*16 + r] = scale[r] * q(k, r), k < n_k. words: as Q8_0 has them, 4 k of a row together. */
+    void (*int8_scaled)(float *out, const void *q, const float *scale, int n_k, bool words);
     void (*quantise)(int8_t *q, float *scale, int32_t *sum, const float *x, int n); /* one row; ceil(n/32) blocks */
     void (*f16_to_f32)(float *out, const uint16_t *in, size_t n);                   /* exact */
     void (*f32_to_f16)(uint16_t *out, const float *in, size_t n);                   /* round to nearest even */

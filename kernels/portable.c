@@ -223,6 +223,17 @@ static void activate(float *y, const float *gate, const float *up, int n, int ki
     }
 }
 
+static void int8_scaled(float *restrict out, const void *restrict q, const float *restrict scale, int n_k, bool words) {
+    const int8_t *in = q;
+    for (int k = 0; k < n_k; k++, out += PANEL_ROWS) {
+        if (words) {
+            for (int r = 0; r < PANEL_ROWS; r++) out[r] = scale[r] * (float)in[(k / 4 * PANEL_ROWS + r) * 4 + k % 4];
+        } else {
+            for (int r = 0; r < PANEL_ROWS; r++) out[r] = scale[r] * (float)in[k * PANEL_ROWS + r];
+        }
+    }
+}
+
 static void add(float *y, const float *x, int n) {
     for (int i = 0; i < n; i++) y[i] += x[i];
 }
@@ -241,6 +252,7 @@ const kernel_set kernels_portable = {
     .product_f16 = product_f16,
     .product_i8 = product_i8,
     .product_q8 = product_q8,
+    .int8_scaled = int8_scaled,
     .quantise = quantise,
     .f16_to_f32 = f16_row_to_f32,
     .f32_to_f16 = f32_row_to_f16,

@@ -12,7 +12,7 @@
  *                            vf_scale(a, n) = a * 2^n, n an integer in [-160, 160]; vf_pick_negative(x, a, b): x < 0 ? a : b;
  *                            vf_fill(a, m, rest): lanes out of m become rest; vf_finite: are all lanes?
  *                            vf_sum: lanes 8 apart are added, then 4, 2, 1; vf_top: the largest
- *       in memory            vf_from_half, vf_to_half (nearest even), vf_from_int8; vf_to_int8 writes integers and returns their sum
+ *       in memory            vf_from_half, vf_to_half (nearest even), vf_from_int8; vf_from_word(p, i): byte i of each of 16 words; vf_to_int8 writes integers and returns their sum
  *   vm  the first n lanes    vm_first(n), 0 < n <= 16; NAME_n(..., vm) reads or writes these lanes only; what is not read is 0
  *   vq  16 x 4 int8 weights  vq_load
  *   vi  16 int32             vi_start(sum of the x to come), then vi_dot(acc, w, x): acc[r] += the sum of w[r][i] * x[i], i < 4:

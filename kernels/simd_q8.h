@@ -104,6 +104,23 @@ static void product_q8(const q8_product *p) {
     }
 }
 
+static void int8_scaled(float *out, const void *q, const float *scale, int n_k, bool words) {
+    const int8_t *in = q;
+    const vf by = vf_load(scale);
+    int k = 0;
+    if (words) {
+        for (; k + 4 <= n_k; k += 4, in += 64) {
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) vf_store(out + (k + i) * 16, vf_mul(by, vf_from_word(in, i)));
+        }
+        for (int i = 0; k < n_k; i++, k++) {
+            for (int r = 0; r < 16; r++) out[k * 16 + r] = scale[r] * (float)in[r * 4 + i];
+        }
+    } else {
+        for (; k < n_k; k++, in += 16) vf_store(out + k * 16, vf_mul(by, vf_from_int8(in)));
+    }
+}
+
 VECTOR void quantise_block(int8_t *q, float *scale, int32_t *sum, vf lo, vf hi) {
     float top = vf_top(vf_max(vf_abs(lo), vf_abs(hi))), inverse = 127.0f / top;
     *scale = top / 127.0f;

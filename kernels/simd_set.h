@@ -9,9 +9,9 @@
 #define KERNEL_SET(set_name, int8_product)                                                                                     \
     {                                                                                                                          \
         .name = set_name, .product_f32 = product_f32, .product_f16 = product_f16, .product_i8 = product_i8,                    \
-        .product_q8 = int8_product, .quantise = quantise, .f16_to_f32 = f16_row_to_f32, .f32_to_f16 = f32_row_to_f16,          \
-        .rms_norm = rms_norm, .layer_norm = layer_norm, .softmax = softmax, .activate = activate, .add = add,                  \
-        .add_scaled = add_scaled, .merge = merge,                                                                              \
+        .product_q8 = int8_product, .int8_scaled = int8_scaled, .quantise = quantise, .f16_to_f32 = f16_row_to_f32,            \
+        .f32_to_f16 = f32_row_to_f16, .rms_norm = rms_norm, .layer_norm = layer_norm, .softmax = softmax,                      \
+        .activate = activate, .add = add, .add_scaled = add_scaled, .merge = merge,                                            \
     }
 
 #endif

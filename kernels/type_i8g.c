@@ -53,13 +53,17 @@ static void row_i8g(float *out, const unsigned char *panel, panel_shape s, int r
 }
 
 static void decode_panel(float *out, const unsigned char *panel, panel_shape s, const kernel_set *kernels) {
-    (void)kernels;
     size_t width = (size_t)s.width;
     for (size_t k = 0; k < s.n; k += s.group) {
         size_t length = group_length(s, k);
         float scale[16];
         memcpy(scale, panel, width * sizeof *scale);
         panel += width * sizeof *scale;
+        if (width == 16) {
+            kernels->int8_scaled(out + k * 16, panel, scale, (int)length, false);
+            panel += length * 16;
+            continue;
+        }
         for (size_t i = 0; i < length; i++, panel += width) {
             for (size_t r = 0; r < width; r++) out[(k + i) * width + r] = scale[r] * (float)(int8_t)panel[r];
         }

@@ -75,17 +75,21 @@ static void row_q8_0(float *out, const unsigned char *panel, panel_shape s, int 
 }
 
 static void decode_panel(float *out, const unsigned char *panel, panel_shape s, const kernel_set *kernels) {
-    (void)kernels;
     size_t width = (size_t)s.width;
     for (size_t column = 0; column < s.n; column += BLOCK, panel += BYTES * width) {
         size_t left = s.n - column < BLOCK ? s.n - column : BLOCK;
         const int8_t *q = (const int8_t *)(panel + SCALE * width);
+        uint16_t h[16];
+        float scale[16];
+        memcpy(h, panel, width * sizeof *h);
+        kernels->f16_to_f32(scale, h, width);
+        if (width == 16) {
+            kernels->int8_scaled(out + column * 16, q, scale, (int)left, true);
+            continue;
+        }
         for (size_t r = 0; r < width; r++) {
-            uint16_t h;
-            memcpy(&h, panel + SCALE * r, sizeof h);
-            float d = f16_to_f32(h);
             for (size_t k = 0; k < left; k++) {
-                out[(column + k) * width + r] = d * (float)q[(k / WORD * width + r) * WORD + k % WORD];
+                out[(column + k) * width + r] = scale[r] * (float)q[(k / WORD * width + r) * WORD + k % WORD];
             }
         }
     }

@@ -138,6 +138,14 @@ VECTOR vf vf_from_int8_n(const void *p, vm m) {
     return vf_from_int8(q);
 }
 
+VECTOR __m256 word_half(const void *p, int i) {
+    __m256i top = _mm256_sllv_epi32(_mm256_loadu_si256((const __m256i *)p), _mm256_set1_epi32(24 - 8 * i));
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(top, 24));
+}
+VECTOR vf vf_from_word(const void *p, int i) {
+    return (vf){word_half(p, i), word_half((const unsigned char *)p + 32, i)};
+}
+
 VECTOR int32_t vf_to_int8(int8_t *p, vf x) {
     __m256i a = _mm256_cvtps_epi32(x.a), b = _mm256_cvtps_epi32(x.b), sums = _mm256_add_epi32(a, b);
     __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8); /* packs works on halves: put them in order */

@@ -106,6 +106,11 @@ VECTOR vf vf_from_int8_n(const void *p, vm m) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(m, p)));
 }
 
+VECTOR vf vf_from_word(const void *p, int i) {
+    __m512i top = _mm512_sllv_epi32(_mm512_loadu_si512(p), _mm512_set1_epi32(24 - 8 * i));
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(top, 24));
+}
+
 VECTOR int32_t vf_to_int8(int8_t *p, vf a) {
     __m512i n = _mm512_cvtps_epi32(a);
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtsepi32_epi8(n));

@@ -144,6 +144,14 @@ VECTOR vf vf_from_int8_n(const void *p, vm m) {
     return vf_from_int8(q);
 }
 
+VECTOR float32x4_t word_quarter(const int8_t *p, int i) {
+    int32x4_t top = vshlq_s32(vreinterpretq_s32_s8(vld1q_s8(p)), vdupq_n_s32(24 - 8 * i));
+    return vcvtq_f32_s32(vshrq_n_s32(top, 24));
+}
+VECTOR vf vf_from_word(const void *p, int byte) {
+    EACH(word_quarter((const int8_t *)p + 16 * i, byte));
+}
+
 VECTOR int32_t vf_to_int8(int8_t *p, vf x) {
     int32x4_t n[4], sum = vdupq_n_s32(0);
 #pragma GCC unroll 4

@@ -273,11 +273,40 @@ static void numbers_that_are_not_finite_make_the_scale_nan(void **state) {
     }
 }
 
+/* Both layouts, any number of k, with nothing before or after what was given. */
+static void int8_panels_become_scaled_floats_rounded_once(void **state) {
+    (void)state;
+    const kernel_set *sets[MOST_SETS];
+    int n_sets = kernel_sets(sets);
+    guarded gin = guarded_make(8192), gout = guarded_make(8192);
+    uint64_t seed = 8;
+    for (int n_k = 1; n_k <= 70; n_k++) {
+        for (int words = 0; words < 2; words++) {
+            size_t bytes = (size_t)(words ? (n_k + 3) / 4 * 4 : n_k) * 16;
+            int8_t *q = guarded_end(&gin, bytes);
+            float *out = guarded_end(&gout, (size_t)n_k * 16 * sizeof(float)), scale[16];
+            for (size_t i = 0; i < bytes; i++) q[i] = (int8_t)(random_below(&seed, 256) - 128);
+            for (int r = 0; r < 16; r++) scale[r] = random_unit(&seed);
+            for (int s = 0; s < n_sets; s++) {
+                sets[s]->int8_scaled(out, q, scale, n_k, words != 0);
+                for (int k = 0; k < n_k; k++)
+                    for (int r = 0; r < 16; r++) {
+                        int v = words ? q[(k / 4 * 16 + r) * 4 + k % 4] : q[k * 16 + r];
+                        assert_true(out[k * 16 + r] == (float)((double)scale[r] * (double)v));
+                    }
+            }
+        }
+    }
+    guarded_free(&gin);
+    guarded_free(&gout);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(int8_products_are_what_double_gives),
         cmocka_unit_test(bits_do_not_depend_on_rows_panels_or_where_a_sum_is_cut),
         cmocka_unit_test(sets_with_fused_multiply_adds_give_the_same_bits),
+        cmocka_unit_test(int8_panels_become_scaled_floats_rounded_once),
         cmocka_unit_test(a_block_is_quantised_to_its_largest_number_over_127),
         cmocka_unit_test(the_largest_number_of_a_block_always_becomes_127),
         cmocka_unit_test(numbers_that_are_not_finite_make_the_scale_nan),
