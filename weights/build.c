@@ -153,7 +153,7 @@ static status need_scratch(site *b, const row_source *from, dtype type, int grou
     if (all <= b->scratch_total) return OK;
     free(b->scratch);
     b->scratch_total = 0;
-    b->scratch = aligned_alloc(ALIGN, all); /* each thread's piece is a multiple of 64 bytes */
+    b->scratch = malloc(all);
     if (b->scratch == NULL) return error_set(e, ERR_MEMORY, "%s: no memory for %zu bytes of scratch", path_of(b), all);
     b->scratch_total = all;
     return OK;

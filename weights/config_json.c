@@ -299,9 +299,9 @@ json_t *config_to_object(const model_config *c) {
     }
     json_t *layers = json_array(), *factors = json_array();
     for (int il = 0; il < c->n_layers && il < CONFIG_MAX_LAYERS; il++)
-        if (c->layer_windowed[il]) json_array_append_new(layers, json_integer(il));
+        if (c->layer_windowed[il]) ok = json_array_append_new(layers, json_integer(il)) == 0 && ok;
     for (int i = 0; c->rope_scaling == ROPE_SCALING_FACTORS && i < c->rope_dim / 2; i++)
-        json_array_append_new(factors, short_real((double)c->rope_factors[i], true));
+        ok = json_array_append_new(factors, short_real((double)c->rope_factors[i], true)) == 0 && ok;
     if (c->window != 0) ok = json_object_set(out, "window_layers", layers) == 0 && ok;
     if (json_array_size(factors) > 0) ok = json_object_set(out, "rope_factors", factors) == 0 && ok;
     json_decref(layers);

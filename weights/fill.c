@@ -1,10 +1,12 @@
 #include "weights/fill.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "kernels/sizes.h"
+
+/* Matrices smaller than this are not worth waking threads for. */
+#define TEAM_BYTES ((size_t)1 << 18)
 
 /* A thread's scratch: the source's rows, the same as fp32, the same in the storage type. Every part is a multiple of 64 bytes. */
 typedef struct {
@@ -117,17 +119,26 @@ static void fill_panel(const matrix *w, unsigned char *out, const row_source *fr
     put_rows(w, out, first, n, &raw);
 }
 
+/* Panels first ... end-1, one after another. */
+static void fill_panels(const matrix *w, void *out, const row_source *from, int first, int end, void *scratch,
+                        fill_counts *counts) {
+    for (int p = first; p < end; p++) fill_panel(w, out, from, p, scratch, counts);
+}
+
 void fill_matrix(const matrix *w, void *out, const row_source *from, void *scratch, size_t scratch_bytes, int n_threads,
                  fill_counts *counts) {
     uint64_t over = 0, under = 0;
     int n_panels = matrix_n_panels(w);
     /* A team is started only where there is work for it. */
-    int team = matrix_bytes(w) < ((size_t)1 << 18) ? 1 : n_threads;
-#pragma omp parallel for num_threads(team) schedule(static) reduction(+ : over, under) if (team > 1)
-    for (int p = 0; p < n_panels; p++) {
+    if (n_threads == 1 || matrix_bytes(w) < TEAM_BYTES) {
+        fill_panels(w, out, from, 0, n_panels, scratch, counts);
+        return;
+    }
+#pragma omp parallel for num_threads(n_threads) schedule(static) reduction(+ : over, under)
+    for (int i = 0; i < n_threads; i++) {
         fill_counts mine = {0, 0};
-        unsigned char *own = (unsigned char *)scratch + (size_t)omp_get_thread_num() * scratch_bytes;
-        fill_panel(w, out, from, p, own, &mine);
+        int first = (int)((int64_t)n_panels * i / n_threads), end = (int)((int64_t)n_panels * (i + 1) / n_threads);
+        fill_panels(w, out, from, first, end, (unsigned char *)scratch + (size_t)i * scratch_bytes, &mine);
         over += mine.n_overflow, under += mine.n_underflow;
     }
     counts->n_overflow += over, counts->n_underflow += under;

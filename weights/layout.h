@@ -33,6 +33,12 @@ const json_t *layout_named(const json_t *layouts, const char *name);
 /* A learner's own, from the text of a file; `builtin` is what "like" refers to. NULL on failure; where: for messages. */
 json_t *layout_from_text(const json_t *builtin, const char *text, const char *where, error *e);
 
+/* json_copy that cannot lose members when memory runs out in its middle: NULL then. */
+json_t *json_whole_copy(const json_t *value);
+
+/* `raw` as a layout: checked, normalised (in place), merged with the one in `builtin` that it is like. A new reference; NULL on failure. */
+json_t *layout_finished(const json_t *builtin, json_t *raw, const char *where, error *e);
+
 const char *layout_name(const json_t *layout);
 
 /* The entry of a role (or of qkv, kv, gate_up) in "tensors"; NULL where the layout has none. */

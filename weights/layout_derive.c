@@ -45,11 +45,11 @@ static bool is_per_head(const resolver *r, const char *role) {
            (pattern_has(json_object_get(spec, "name"), "{head") || json_is_true(json_object_get(spec, "by_head")));
 }
 
-static json_t *count_heads(const resolver *r, const char *role) {
+static json_t *count_heads(resolver *r, const char *role) {
     const tensor *t = resolve_tensor(r, role, false, 0, 0);
     bool in_one = json_is_true(json_object_get(layout_spec(r->layout, role), "by_head"));
     if (t == NULL || (in_one && t->n_dims != 3)) return NULL;
-    return json_integer(in_one ? t->shape[0] : count_tensors(r, role, true, 1 << 16));
+    return resolver_made(r, json_integer(in_one ? t->shape[0] : count_tensors(r, role, true, 1 << 16)));
 }
 
 /* The longest run of layers that any role has: a tensor missing from the last layer is then missed, not taken for the end. */
@@ -62,19 +62,20 @@ static json_t *derive_n_layers(resolver *r) {
         int n = count_tensors(r, role, false, CONFIG_MAX_LAYERS + 1);
         if (n > most) most = n;
     }
-    return most > 0 ? json_integer(most) : NULL;
+    return most > 0 ? resolver_made(r, json_integer(most)) : NULL;
 }
 
 static json_t *derive_dim(resolver *r, const char *role, bool rows, int64_t divide) {
     int64_t n_rows, n_cols;
     if (!matrix_dims(r, role, &n_rows, &n_cols)) return NULL;
-    return json_integer((rows ? n_rows : n_cols) / divide);
+    return resolver_made(r, json_integer((rows ? n_rows : n_cols) / divide));
 }
 
 static json_t *derive_n_ctx(resolver *r) {
     int64_t n_rows, n_cols;
     if (!matrix_dims(r, "positions", &n_rows, &n_cols)) return NULL;
-    return json_integer(n_rows - json_integer_value(json_object_get(layout_spec(r->layout, "positions"), "skip_rows")));
+    return resolver_made(
+        r, json_integer(n_rows - json_integer_value(json_object_get(layout_spec(r->layout, "positions"), "skip_rows"))));
 }
 
 static json_t *derive_n_heads(resolver *r) {
@@ -85,7 +86,7 @@ static json_t *derive_n_heads(resolver *r) {
 /* rows / heads, if they can share them. */
 static json_t *shared_rows(resolver *r, const char *role, int64_t n_rows, int64_t n_heads) {
     if (n_heads <= 0) return NULL;
-    if (n_rows > 0 && n_rows % n_heads == 0) return json_integer(n_rows / n_heads);
+    if (n_rows > 0 && n_rows % n_heads == 0) return resolver_made(r, json_integer(n_rows / n_heads));
     const tensor *t = resolve_tensor(r, role, false, 0, 0);
     return resolver_fail(r, ERR_MISMATCH, "tensor '%s' has %lld rows, which %lld heads cannot share",
                          t != NULL ? t->name : role, (long long)n_rows, (long long)n_heads);
@@ -94,7 +95,8 @@ static json_t *shared_rows(resolver *r, const char *role, int64_t n_rows, int64_
 static json_t *derive_head_dim(resolver *r) {
     int64_t n_rows, n_cols;
     if (matrix_dims(r, "q", &n_rows, &n_cols))
-        return is_per_head(r, "q") ? json_integer(n_rows) : shared_rows(r, "q", n_rows, field_int(r, "n_heads"));
+        return is_per_head(r, "q") ? resolver_made(r, json_integer(n_rows))
+                                   : shared_rows(r, "q", n_rows, field_int(r, "n_heads"));
     if (!matrix_dims(r, "qkv", &n_rows, &n_cols)) return NULL;
     if (is_per_head(r, "qkv")) return shared_rows(r, "qkv", n_rows, 3);
     /* The layout may know the K/V heads; else there are as many as query heads. */
@@ -142,8 +144,8 @@ static json_t *derive_norm_bias(resolver *r) {
 
 static json_t *derive_qk_norm(resolver *r) {
     const tensor *t = resolve_tensor(r, "q_norm", false, 0, 0);
-    if (t == NULL) return json_string("none");
-    return json_string(t->n_elems == (size_t)field_int(r, "head_dim") ? "head" : "width");
+    if (t == NULL) return resolver_made(r, json_string("none"));
+    return resolver_made(r, json_string(t->n_elems == (size_t)field_int(r, "head_dim") ? "head" : "width"));
 }
 
 /* Does any layer have the bias? Then all must: that the first lacks it is a tensor missing, not a model without biases. */

@@ -44,12 +44,13 @@ static json_t *tensor_list(resolver *r, const json_t *patterns) {
     float numbers[MAX_LIST];
     dtype_info(t->type)->decode(numbers, bytes.data, t->n_elems);
     tensor_release(&bytes);
-    json_t *out = json_array();
-    for (size_t i = 0; i < t->n_elems; i++)
-        if (json_array_append_new(out, json_real((double)numbers[i])) != 0) {
-            json_decref(out);
-            return resolver_fail(r, ERR_NUMERIC, "tensor '%s' holds a number that is not finite", t->name);
-        }
+    json_t *out = resolver_made(r, json_array());
+    for (size_t i = 0; out != NULL && r->st == OK && i < t->n_elems; i++) {
+        if (isfinite(numbers[i]))
+            resolver_append(r, out, json_real((double)numbers[i]));
+        else
+            resolver_fail(r, ERR_NUMERIC, "tensor '%s' holds a number that is not finite", t->name);
+    }
     return out;
 }
 
@@ -60,16 +61,18 @@ static json_t *presence(resolver *r, const json_t *expression) {
 }
 
 /* A value as the text that "map" knows it by. */
-static void value_text(char *out, size_t size, const json_t *value) {
+static void value_text(resolver *r, char *out, size_t size, const json_t *value) {
     char *dumped = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (dumped == NULL && !json_is_string(value)) resolver_fail(r, ERR_MEMORY, "no memory");
     snprintf(out, size, "%s", json_is_string(value) ? json_string_value(value) : dumped != NULL ? dumped : "?");
     free(dumped);
 }
 
 static json_t *mapped(resolver *r, json_t *value, const json_t *map, const char *key) {
     char text[PATH_SIZE];
-    value_text(text, sizeof text, value);
+    value_text(r, text, sizeof text, value);
     json_decref(value);
+    if (r->st != OK) return NULL;
     json_t *to = json_object_get(map, text);
     if (to == NULL) to = json_object_get(map, "*");
     if (to == NULL) return resolver_fail(r, ERR_UNSUPPORTED, "%s is %s (not one that Tally knows)", key, text);
@@ -99,7 +102,8 @@ static json_t *arithmetic(resolver *r, json_t *value, const json_t *expression) 
     if (!ok) return NULL;
     x = x * by + add;
     if (to_floor) x = floor(x);
-    return x == floor(x) && fabs(x) < 1e15 ? json_integer((json_int_t)x) : json_real(x);
+    if (!isfinite(x)) return resolver_fail(r, ERR_NUMERIC, "layout '%s': arithmetic gives %g", layout_name(r->layout), x);
+    return resolver_made(r, x == floor(x) && fabs(x) < 1e15 ? json_integer((json_int_t)x) : json_real(x));
 }
 
 /* [["global", "local"], 12] written twelve times, or a plain list: element i. */
@@ -136,9 +140,9 @@ static bool layer_is_in(resolver *r, const json_t *value, const json_t *rule, si
 
 static json_t *layer_list(resolver *r, json_t *value, const json_t *rule) {
     json_int_t n = json_integer_value(resolve_field(r, "n_layers"));
-    json_t *out = json_array();
-    for (json_int_t il = 0; il < n && il < CONFIG_MAX_LAYERS; il++)
-        if (layer_is_in(r, value, rule, (size_t)il)) json_array_append_new(out, json_integer(il));
+    json_t *out = resolver_made(r, json_array());
+    for (json_int_t il = 0; out != NULL && il < n && il < CONFIG_MAX_LAYERS; il++)
+        if (layer_is_in(r, value, rule, (size_t)il)) resolver_append(r, out, json_integer(il));
     json_decref(value);
     return out;
 }
@@ -164,7 +168,7 @@ static json_t *resolve_object(resolver *r, const json_t *expression) {
     if (value == NULL && fallback != NULL && r->st == OK) value = resolve_expression(r, fallback);
     if (value != NULL) value = arithmetic(r, value, expression);
     if (value != NULL && layers != NULL) value = layer_list(r, value, layers);
-    if (value != NULL && json_is_string(assume)) json_array_append(r->assumptions, (json_t *)assume);
+    if (value != NULL && json_is_string(assume)) resolver_append(r, r->assumptions, json_incref((json_t *)assume));
     return value;
 }
 

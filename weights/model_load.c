@@ -75,43 +75,56 @@ static void take_end_ids(loader *l, model *m) {
 }
 
 /* {text: id} or {id: text} as an array of texts by id; an array as it is. A new reference, or NULL. */
-static json_t *vocabulary_array(json_t *value, int n_vocab) {
+static json_t *vocabulary_array(resolver *r, json_t *value, int n_vocab) {
     if (!json_is_object(value)) return json_is_array(value) ? json_incref(value) : NULL;
-    json_t *out = json_array(), *entry;
+    json_t *out = resolver_made(r, json_array()), *entry;
     const char *key;
-    for (int i = 0; i < n_vocab; i++) json_array_append_new(out, json_string(""));
+    for (int i = 0; out != NULL && r->st == OK && i < n_vocab; i++) resolver_append(r, out, json_string(""));
     json_object_foreach(value, key, entry) {
         char *end;
         long long id = json_is_integer(entry) ? json_integer_value(entry) : strtoll(key, &end, 10);
-        if (id < 0 || id >= n_vocab) continue;
-        if (json_is_integer(entry))
-            json_array_set_new(out, (size_t)id, json_string(key));
-        else if (end != key && *end == '\0' && json_is_string(entry))
-            json_array_set(out, (size_t)id, entry);
+        bool by_id = !json_is_integer(entry) && end != key && *end == '\0' && json_is_string(entry);
+        if (id < 0 || id >= n_vocab || r->st != OK || !(by_id || json_is_integer(entry))) continue;
+        if (json_array_set_new(out, (size_t)id, by_id ? json_incref(entry) : json_string(key)) != 0)
+            resolver_fail(r, ERR_MEMORY, "no memory for the vocabulary");
     }
     return out;
 }
 
-static status finish(loader *l, model *m) {
-    const json_t *sample = json_object_get(l->found.layout, "sample_prompt");
-    json_t *sample_text = sample != NULL ? resolve_expression(&l->r, sample) : NULL;
-    const char *prompt = json_string_value(sample_text);
-    const json_t *vocabulary = json_object_get(l->found.layout, "vocabulary");
-    /* An array here is the vocabulary itself, not a list of alternatives. */
-    json_t *value = json_is_array(vocabulary) ? json_incref((json_t *)vocabulary)
-                    : vocabulary != NULL      ? resolve_expression(&l->r, vocabulary)
-                                              : NULL;
-    if (value != NULL) m->vocabulary = vocabulary_array(value, m->config.n_vocab);
+/* An array in the layout is the vocabulary itself, not a list of alternatives. */
+static void take_vocabulary(loader *l, model *m) {
+    json_t *vocabulary = json_object_get(l->found.layout, "vocabulary"), *value = NULL;
+    if (json_is_array(vocabulary))
+        value = json_incref(vocabulary);
+    else if (vocabulary != NULL)
+        value = resolve_expression(&l->r, vocabulary);
+    if (value != NULL) m->vocabulary = vocabulary_array(&l->r, value, m->config.n_vocab);
     json_decref(value);
-    m->bos_id = token_id(l, "bos"), m->pad_id = token_id(l, "pad");
+}
+
+static void take_sample_prompt(loader *l, model *m) {
+    const json_t *sample = json_object_get(l->found.layout, "sample_prompt");
+    json_t *text = sample != NULL ? resolve_expression(&l->r, sample) : NULL;
+    if (json_is_string(text) && (m->sample_prompt = strdup(json_string_value(text))) == NULL)
+        resolver_fail(&l->r, ERR_MEMORY, "no memory");
+    json_decref(text);
+}
+
+/* What was assumed, in choosing the layout and by it, into a list. */
+static void take_assumptions(loader *l, json_t *list) {
+    if (l->found.note[0] != '\0') resolver_append(&l->r, list, json_string(l->found.note));
+    for (size_t i = 0; i < json_array_size(l->r.assumptions); i++)
+        resolver_append(&l->r, list, json_incref(json_array_get(l->r.assumptions, i)));
+}
+
+static status finish(loader *l, model *m) {
+    take_vocabulary(l, m);
+    take_sample_prompt(l, m);
     take_end_ids(l, m);
+    m->bos_id = token_id(l, "bos"), m->pad_id = token_id(l, "pad");
     snprintf(m->layout, sizeof m->layout, "%s", layout_name(l->found.layout));
-    if (l->found.note[0] != '\0') json_array_append_new(m->assumptions, json_string(l->found.note));
-    json_array_extend(m->assumptions, l->r.assumptions);
-    if (prompt != NULL) m->sample_prompt = strdup(prompt);
-    bool failed = prompt != NULL && m->sample_prompt == NULL;
-    json_decref(sample_text);
-    return failed ? error_set(l->e, ERR_MEMORY, "%s: no memory", l->c->path) : l->r.st;
+    take_assumptions(l, m->assumptions);
+    return l->r.st;
 }
 
 static void loader_free(loader *l) {
@@ -138,11 +151,10 @@ status model_describe(model_description *out, checkpoint *c, const model_options
         out->config = l.config;
         out->weights = layer_type(&l);
         snprintf(out->layout, sizeof out->layout, "%s", layout_name(l.found.layout));
-        out->assumptions = json_array();
-        if (l.found.note[0] != '\0') json_array_append_new(out->assumptions, json_string(l.found.note));
-        json_array_extend(out->assumptions, l.r.assumptions);
+        out->assumptions = resolver_made(&l.r, json_array());
+        if (out->assumptions != NULL) take_assumptions(&l, out->assumptions);
         out->recognised = json_deep_copy(l.found.layout);
-        if (out->assumptions == NULL || out->recognised == NULL) st = error_set(e, ERR_MEMORY, "%s: no memory", c->path);
+        st = json_equal(out->recognised, l.found.layout) ? l.r.st : error_set(e, ERR_MEMORY, "%s: no memory", c->path);
     }
     loader_free(&l);
     if (st != OK) model_description_free(out);

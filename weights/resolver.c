@@ -21,6 +21,14 @@ void *resolver_fail(resolver *r, status code, const char *format, ...) {
     return NULL;
 }
 
+json_t *resolver_made(resolver *r, json_t *value) {
+    return value != NULL ? value : resolver_fail(r, ERR_MEMORY, "no memory");
+}
+
+void resolver_append(resolver *r, json_t *list, json_t *value) {
+    if (json_array_append_new(list, value) != 0) resolver_fail(r, ERR_MEMORY, "no memory");
+}
+
 /* Fields that tensors or other fields may tell, beyond those that the layout mentions. */
 static const char *const derived_fields[] = {
     "n_layers",     "d_model",       "n_heads",           "n_kv_heads",     "head_dim",       "d_ff",
@@ -35,6 +43,10 @@ static bool is_field(const json_t *layout, const char *key) {
     for (const char *const *f = derived_fields; *f != NULL; f++)
         if (strcmp(*f, key) == 0) return true;
     return json_object_get(json_object_get(layout, "config"), key) != NULL || config_has_field(key);
+}
+
+static void set_key(resolver *r, json_t *object, const char *key, json_t *value) {
+    if (json_object_set_new(object, key, value) != 0) resolver_fail(r, ERR_MEMORY, "no memory");
 }
 
 /* What the file's metadata says of a field, where the layout reads it from there as it is; NULL: nothing. */
@@ -60,7 +72,7 @@ static status take(resolver *r, json_t *into, const char *field, const json_t *s
         free(theirs);
         free(ours);
     }
-    json_object_set(into, field, value);
+    set_key(r, into, field, json_incref(value));
     return r->st;
 }
 
@@ -72,18 +84,16 @@ static status take_given(resolver *r, const json_t *given, int n_heads) {
         const json_t *said = field ? file_says(r, key) : json_object_get(r->c->meta, key);
         if (take(r, field ? r->fields : r->meta, key, said, value, "--config") != OK) return r->st;
     }
-    if (n_heads == 0) return OK;
-    json_t *heads = json_integer(n_heads);
-    status st = heads == NULL ? error_set(r->e, ERR_MEMORY, "%s: no memory", r->c->path)
-                              : take(r, r->fields, "n_heads", file_says(r, "n_heads"), heads, "--heads");
+    json_t *heads = n_heads > 0 ? resolver_made(r, json_integer(n_heads)) : NULL;
+    if (heads != NULL) take(r, r->fields, "n_heads", file_says(r, "n_heads"), heads, "--heads");
     json_decref(heads);
-    return st;
+    return r->st;
 }
 
 status resolver_init(resolver *r, checkpoint *c, const json_t *layout, const char *prefix, const json_t *given, int n_heads,
                      error *e) {
     *r = (resolver){.c = c, .layout = layout, .prefix = prefix, .e = e};
-    r->meta = json_copy(c->meta);
+    r->meta = json_whole_copy(c->meta);
     r->fields = json_object();
     r->assumptions = json_array();
     r->used = calloc(c->n_tensors + 1, sizeof *r->used);
@@ -137,12 +147,12 @@ static void check_refused(resolver *r) {
 }
 
 static void add_assumption(resolver *r, const char *text) {
-    json_array_append_new(r->assumptions, json_string(text));
+    resolver_append(r, r->assumptions, json_string(text));
 }
 
 static void add_layout_assumptions(resolver *r) {
     const json_t *list = json_object_get(r->layout, "assume");
-    if (json_is_array(list)) json_array_extend(r->assumptions, (json_t *)list);
+    for (size_t i = 0; i < json_array_size(list); i++) resolver_append(r, r->assumptions, json_incref(json_array_get(list, i)));
 }
 
 /* Are the two tables the same numbers? Those that are stored in different ways count as different. */
@@ -173,7 +183,7 @@ static void settle_tied(resolver *r) {
     if (said == NULL && tied && !both)
         add_assumption(r, head == NULL ? "no head in the file: the embedding table is the head"
                                        : "no embedding table in the file: the head is the table");
-    json_object_set_new(r->fields, "tied", json_boolean(tied));
+    set_key(r, r->fields, "tied", json_boolean(tied));
     resolver_use(r, table);
     resolver_use(r, head);
 }
@@ -201,8 +211,9 @@ status resolver_config(resolver *r, model_config *out) {
     require(r, "position", "the layout must: learned, rope, alibi or none");
     if (r->st != OK) return r->st;
     const json_t *family = json_object_get(r->layout, "family");
-    json_object_set(r->fields, "family", (json_t *)(family != NULL ? family : json_object_get(r->layout, "name")));
+    set_key(r, r->fields, "family", json_incref((json_t *)(family != NULL ? family : json_object_get(r->layout, "name"))));
     add_layout_assumptions(r);
+    if (r->st != OK) return r->st;
     r->st = config_from_object(out, r->fields, r->e);
     if (r->st != OK) error_prefix(r->e, r->c->path);
     return r->st;

@@ -56,6 +56,11 @@ json_t *resolve_from_tensors(resolver *r, const char *field);
 const tensor *resolve_tensor(const resolver *r, const char *role, bool bias, int layer, int head);
 void resolver_use(resolver *r, const tensor *t);
 
+/* A value just made, or out of memory: so that a lack of memory is never taken for a value that is not there. */
+json_t *resolver_made(resolver *r, json_t *value);
+/* Adds to a list, or to the assumptions, likewise. */
+void resolver_append(resolver *r, json_t *list, json_t *value);
+
 /* Records the error once; returns NULL, so that a failing resolution is one statement. */
 void *resolver_fail(resolver *r, status code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -207,10 +207,11 @@ static void put_rest(key_writer *w, const model_config *c) {
 /* Tally's own form: every field by its name, and what the layout knew about the tokens. */
 static void put_own(key_writer *w, const model *m, const model_config *c) {
     json_t *fields = config_to_object(c), *ends = json_array();
-    if (fields == NULL || ends == NULL) w->b->failed = true;
     json_object_del(fields, "family");
     put_object(w, "tally.", fields);
-    for (int i = 0; i < m->n_eos; i++) json_array_append_new(ends, json_integer(m->eos_ids[i]));
+    bool ok = fields != NULL && ends != NULL;
+    for (int i = 0; i < m->n_eos; i++) ok = json_array_append_new(ends, json_integer(m->eos_ids[i])) == 0 && ok;
+    if (!ok) w->b->failed = true;
     if (m->n_eos > 0) put_list(w, "tally.eos", ends);
     if (m->bos_id >= 0) put_u32(w, "tally.bos", m->bos_id);
     if (m->pad_id >= 0) put_u32(w, "tally.pad", m->pad_id);

@@ -60,31 +60,33 @@ static status write_file(const char *path, save_plan *p, write_options *o, error
     return s;
 }
 
-static void set_ids(json_t *config, const model *m) {
+static bool set_ids(json_t *config, const model *m) {
     json_t *ends = json_array();
-    for (int i = 0; i < m->n_eos; i++) json_array_append_new(ends, json_integer(m->eos_ids[i]));
-    if (m->n_eos > 0) json_object_set(config, "eos", ends);
-    if (m->bos_id >= 0) json_object_set_new(config, "bos", json_integer(m->bos_id));
-    if (m->pad_id >= 0) json_object_set_new(config, "pad", json_integer(m->pad_id));
-    if (m->vocabulary != NULL) json_object_set(config, "vocabulary", m->vocabulary);
-    if (m->sample_prompt != NULL) json_object_set_new(config, "sample_prompt", json_string(m->sample_prompt));
+    bool ok = ends != NULL;
+    for (int i = 0; i < m->n_eos; i++) ok = json_array_append_new(ends, json_integer(m->eos_ids[i])) == 0 && ok;
+    if (m->n_eos > 0) ok = json_object_set(config, "eos", ends) == 0 && ok;
+    if (m->bos_id >= 0) ok = json_object_set_new(config, "bos", json_integer(m->bos_id)) == 0 && ok;
+    if (m->pad_id >= 0) ok = json_object_set_new(config, "pad", json_integer(m->pad_id)) == 0 && ok;
+    if (m->vocabulary != NULL) ok = json_object_set(config, "vocabulary", m->vocabulary) == 0 && ok;
+    if (m->sample_prompt != NULL) ok = json_object_set_new(config, "sample_prompt", json_string(m->sample_prompt)) == 0 && ok;
     json_decref(ends);
+    return ok;
 }
 
-/* The source's own config.json with the K/V heads that are written; or every field by Tally's names. */
+/* The source's own config.json with the K/V heads that are written; or every field by Tally's names. NULL: no memory. */
 static json_t *config_of(const save_plan *p, const write_options *o, bool own_family) {
-    json_t *config;
-    if (own_family) {
-        config = json_deep_copy(o->source);
-        if (p->config.n_kv_heads != p->m->config.n_kv_heads)
-            json_object_set_new(config, "num_key_value_heads", json_integer(p->config.n_kv_heads));
-        json_object_set_new(config, "torch_dtype", json_string(p->weights == DTYPE_F16 ? "float16" : "float32"));
-        return config;
-    }
-    config = config_to_object(&p->config);
-    json_object_set_new(config, "model_type", json_string("tally"));
-    set_ids(config, p->m);
-    return config;
+    json_t *config = own_family ? json_deep_copy(o->source) : config_to_object(&p->config);
+    bool ok = config != NULL && (!own_family || json_equal(config, o->source));
+    if (own_family && p->config.n_kv_heads != p->m->config.n_kv_heads)
+        ok = json_object_set_new(config, "num_key_value_heads", json_integer(p->config.n_kv_heads)) == 0 && ok;
+    const char *type = p->weights == DTYPE_F16 ? "float16" : "float32";
+    if (own_family)
+        ok = json_object_set_new(config, "torch_dtype", json_string(type)) == 0 && ok;
+    else
+        ok = json_object_set_new(config, "model_type", json_string("tally")) == 0 && set_ids(config, p->m) && ok;
+    if (ok) return config;
+    json_decref(config);
+    return NULL;
 }
 
 static status write_config(const char *folder, const json_t *config, error *e) {
