@@ -7,68 +7,7 @@
 
 #include "weights/layout.h"
 #include "weights/pattern.h"
-
-/* Where a slot's rows lie among those of a fused tensor (or of one head's fused tensor), and how many rows that has in all. */
-typedef struct {
-    int64_t first, chunk, step, total;
-} row_map;
-
-static row_map whole(int64_t n_rows) {
-    return (row_map){0, n_rows, 0, n_rows};
-}
-
-/* Position of the part in an order such as "q,k,v" or "gate,up": the rows of those before it, the rows of all. */
-static bool place_in_order(const char *order, const char *part, const char *const *parts, const int64_t *sizes, row_map *out) {
-    int64_t before = 0;
-    bool found = false;
-    for (const char *p = order; *p != '\0';) {
-        size_t n = strcspn(p, ",");
-        int which = -1;
-        for (int i = 0; parts[i] != NULL; i++)
-            if (strlen(parts[i]) == n && memcmp(parts[i], p, n) == 0) which = i;
-        if (which < 0) return false;
-        if (strcmp(parts[which], part) == 0) found = true, out->first = before, out->chunk = sizes[which];
-        before += sizes[which];
-        p += n + (p[n] == ',');
-    }
-    out->step = 0, out->total = before;
-    return found;
-}
-
-static bool map_qkv(const model_config *c, const slot *s, const char *order, row_map *out) {
-    int64_t hd = c->head_dim, group = c->n_heads / c->n_kv_heads;
-    const char *part = role_name(s->role);
-    if (strcmp(order, "heads") == 0 || strcmp(order, "groups") == 0) {
-        if (strcmp(order, "heads") == 0 && group != 1) return false;
-        int64_t place = s->role == ROLE_Q ? 0 : s->role == ROLE_K ? group : group + 1;
-        *out = (row_map){place * hd, s->role == ROLE_Q ? group * hd : hd, (group + 2) * hd, (group + 2) * hd * c->n_kv_heads};
-        return true;
-    }
-    const char *const parts[] = {"q", "k", "v", NULL};
-    const int64_t sizes[] = {config_q_dim(c), config_kv_dim(c), config_kv_dim(c)};
-    return place_in_order(order, part, parts, sizes, out) && out->total == sizes[0] + 2 * sizes[1];
-}
-
-static bool map_kv(const model_config *c, const slot *s, const char *order, row_map *out) {
-    int64_t hd = c->head_dim;
-    if (strcmp(order, "heads") == 0) {
-        *out = (row_map){s->role == ROLE_K ? 0 : hd, hd, 2 * hd, 2 * config_kv_dim(c)};
-        return true;
-    }
-    const char *const parts[] = {"k", "v", NULL};
-    const int64_t sizes[] = {config_kv_dim(c), config_kv_dim(c)};
-    return place_in_order(order, role_name(s->role), parts, sizes, out) && out->total == 2 * sizes[0];
-}
-
-static bool map_gate_up(const model_config *c, const slot *s, const char *order, row_map *out) {
-    if (strcmp(order, "interleaved") == 0) {
-        *out = (row_map){s->role == ROLE_GATE ? 0 : 1, 1, 2, 2 * (int64_t)c->d_ff};
-        return true;
-    }
-    const char *const parts[] = {"gate", "up", NULL};
-    const int64_t sizes[] = {c->d_ff, c->d_ff};
-    return place_in_order(order, role_name(s->role), parts, sizes, out) && out->total == 2 * sizes[0];
-}
+#include "weights/row_map.h"
 
 typedef struct {
     const char *role; /* the layout's entry: the slot's own, or a fused one */
@@ -144,7 +83,7 @@ static bool map_rows(const model_config *c, const slot *s, source *f) {
     if (f->by_head && !s->bias && s->role != ROLE_O) {
         f->n_views = s->role == ROLE_Q ? c->n_heads : c->n_kv_heads;
         f->rows_each = s->n_rows / f->n_views;
-        f->map = whole(f->rows_each);
+        f->map = row_map_whole(f->rows_each);
         return s->role == ROLE_Q || s->role == ROLE_K || s->role == ROLE_V;
     }
     if (f->per_head) {
@@ -152,16 +91,17 @@ static bool map_rows(const model_config *c, const slot *s, source *f) {
         one.n_heads = one.n_kv_heads = 1;
     }
     f->rows_each = s->n_rows / f->n_views;
-    if (strcmp(f->role, "qkv") == 0) return (!f->per_head || c->n_heads == c->n_kv_heads) && map_qkv(&one, s, order, &f->map);
-    if (strcmp(f->role, "kv") == 0) return map_kv(&one, s, order, &f->map);
-    if (strcmp(f->role, "gate_up") == 0) return map_gate_up(c, s, order, &f->map);
-    f->map = whole(f->rows_each);
+    if (strcmp(f->role, "qkv") == 0)
+        return (!f->per_head || c->n_heads == c->n_kv_heads) && row_map_qkv(&one, s, order, &f->map);
+    if (strcmp(f->role, "kv") == 0) return row_map_kv(&one, s, order, &f->map);
+    if (strcmp(f->role, "gate_up") == 0) return row_map_gate_up(c, s, order, &f->map);
+    f->map = row_map_whole(f->rows_each);
     json_int_t skip = json_integer_value(json_object_get(f->spec, "skip_rows"));
     if (skip > 0 && skip < INT32_MAX) f->map.first = skip, f->map.total += skip;
     return true;
 }
 
-static void shape_text(char *out, size_t size, const tensor *t) {
+void tensor_shape_text(char *out, size_t size, const tensor *t) {
     size_t n = (size_t)snprintf(out, size, "[");
     for (int i = 0; i < t->n_dims && n < size; i++)
         n += (size_t)snprintf(out + n, size - n, "%s%" PRId64, i ? ", " : "", t->shape[i]);
@@ -214,7 +154,7 @@ static status check_type(const resolver *r, const tensor *t, const tensor_view *
 static status refuse_shape(const resolver *r, const source *f, const tensor *t, bool is_matrix, bool transposed, int64_t rows,
                            int64_t cols, error *e) {
     char text[128], want[64];
-    shape_text(text, sizeof text, t);
+    tensor_shape_text(text, sizeof text, t);
     if (!is_matrix)
         snprintf(want, sizeof want, "[%" PRId64 "]", rows);
     else
@@ -291,46 +231,4 @@ status bind_slot(resolver *r, const model_config *c, const slot *s, binding *out
 void binding_free(binding *b) {
     if (b->views != &b->one) free(b->views);
     b->views = NULL;
-}
-
-/* Buffers that training code saves beside its weights: masks, tables of angles, counters. */
-static const char *const buffers[] = {
-    "*.inv_freq",   "*.freqs_cis",   "*.freqs_cos",   "*.freqs_sin",  "freqs_cis",     "freqs_cos", "freqs_sin", "*.cos_cached",
-    "*.sin_cached", "*.mask",        "*.causal_mask", "*.attn_mask",  "*.masked_bias", "*.tril",    "*.triu",    "mask",
-    "tril",         "*position_ids", "*.bias_mask",   "*.rope_cache", "*.cos",         "*.sin",     "*.causal",
-};
-
-/* What training saves beside the model, under its own key in a .pt. */
-static const char *const siblings[] = {"optimizer*", "optim*", "opt.*", "opt_state*", "*scheduler*",
-                                       "*scaler*",   "ema*",   "rng*",  "*rng_*",     "*optimizer*"};
-
-static bool among(const char *name, const char *const *patterns, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (pattern_fits(patterns[i], name)) return true;
-    return false;
-}
-
-static bool is_ignored(const resolver *r, const tensor *t) {
-    const char *name = t->name;
-    size_t n = strlen(r->prefix);
-    const json_t *ignore = json_object_get(r->layout, "ignore");
-    /* Beside the model's own tree: what training keeps, and single numbers such as the best loss. */
-    if (strncmp(name, r->prefix, n) != 0) return t->n_dims == 0 || among(name, siblings, sizeof siblings / sizeof *siblings);
-    return among(name + n, buffers, sizeof buffers / sizeof *buffers) || pattern_matches(ignore, name + n) ||
-           (n == 0 && among(name, siblings, sizeof siblings / sizeof *siblings));
-}
-
-status bind_check_extra(const resolver *r, error *e) {
-    for (size_t i = 0; i < r->c->n_tensors; i++) {
-        const tensor *t = &r->c->tensors[i];
-        if (r->used[i] || is_ignored(r, t)) continue;
-        char shape[128];
-        shape_text(shape, sizeof shape, t);
-        return error_set(
-            e, ERR_MISMATCH,
-            "%s: tensor '%s' %s has no place in layout '%s' (a --layout file can list it under \"ignore\" if it is no "
-            "weight)",
-            r->c->path, t->name, shape, layout_name(r->layout));
-    }
-    return OK;
 }

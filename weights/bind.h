@@ -38,6 +38,9 @@ void binding_free(binding *b);
  * dims are left. */
 int tensor_squeezed(const tensor *t, int want, int64_t *shape, int64_t *stride);
 
+/* "[3, 4]", for messages. */
+void tensor_shape_text(char *out, size_t size, const tensor *t);
+
 /* After all slots: every tensor that is neither used nor to be ignored is an error that names it. */
 status bind_check_extra(const resolver *r, error *e);
 

@@ -1,29 +1,18 @@
 /* A model configuration from a JSON text: keys are the names of the fields. See config_from_json in config.h. */
-#include "weights/config.h"
+#include "weights/config_fields.h"
 
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-typedef enum { FIELD_INT, FIELD_BOOL, FIELD_FLOAT, FIELD_DOUBLE, FIELD_ENUM } field_kind;
-
-typedef struct {
-    const char *key;
-    field_kind kind;
-    size_t offset;
-    const char *names; /* FIELD_ENUM: the values' names in order, each followed by a space */
-} field;
 
 #define FIELD(kind, name)                                                                                                      \
     { #name, kind, offsetof(model_config, name), NULL }
 #define FIELD_NAMES(name, names)                                                                                               \
     { #name, FIELD_ENUM, offsetof(model_config, name), names }
 
-static const field fields[] = {
+const field config_fields[] = {
     FIELD(FIELD_INT, n_layers),
     FIELD(FIELD_INT, d_model),
     FIELD(FIELD_INT, n_heads),
@@ -74,10 +63,11 @@ static const field fields[] = {
     FIELD(FIELD_FLOAT, logit_scale),
     FIELD(FIELD_FLOAT, final_softcap),
 };
+const size_t n_config_fields = sizeof config_fields / sizeof *config_fields;
 
 static const field *field_find(const char *key) {
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        if (strcmp(fields[i].key, key) == 0) return &fields[i];
+    for (size_t i = 0; i < n_config_fields; i++) {
+        if (strcmp(config_fields[i].key, key) == 0) return &config_fields[i];
     }
     return NULL;
 }
@@ -250,65 +240,6 @@ status config_from_json(model_config *c, const char *text, error *e) {
     }
     json_decref(root);
     return s;
-}
-
-/* A float as the shortest number that reads back as the same float: 0.1, not 0.10000000149011612. */
-static json_t *short_real(double x, bool is_float) {
-    for (int digits = 6; digits < 17; digits++) {
-        char text[40];
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        double back = strtod(text, NULL);
-        if (is_float ? (float)back == (float)x : back == x) return json_real(back);
-    }
-    return json_real(x);
-}
-
-static json_t *field_get(const model_config *c, const field *f) {
-    const void *at = (const char *)c + f->offset;
-    unsigned index;
-    const char *word = f->names;
-    switch (f->kind) {
-    case FIELD_INT:
-        return json_integer(*(const int *)at);
-    case FIELD_BOOL:
-        return json_boolean(*(const bool *)at);
-    case FIELD_FLOAT:
-        return short_real((double)*(const float *)at, true);
-    case FIELD_DOUBLE:
-        return short_real(*(const double *)at, false);
-    case FIELD_ENUM:
-        memcpy(&index, at, sizeof index);
-        for (; index > 0; index--) word = strchr(word, ' ') + 1;
-        return json_stringn(word, strcspn(word, " "));
-    }
-    return NULL;
-}
-
-json_t *config_to_object(const model_config *c) {
-    model_config plain;
-    config_init(&plain);
-    json_t *out = json_object();
-    bool ok = out != NULL && json_object_set_new(out, "family", json_string(c->family)) == 0;
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        const field *f = &fields[i];
-        json_t *value = field_get(c, f), *usual = field_get(&plain, f);
-        if (f->kind == FIELD_INT || f->kind == FIELD_ENUM || !json_equal(value, usual))
-            ok = json_object_set(out, f->key, value) == 0 && ok;
-        json_decref(value);
-        json_decref(usual);
-    }
-    json_t *layers = json_array(), *factors = json_array();
-    for (int il = 0; il < c->n_layers && il < CONFIG_MAX_LAYERS; il++)
-        if (c->layer_windowed[il]) ok = json_array_append_new(layers, json_integer(il)) == 0 && ok;
-    for (int i = 0; c->rope_scaling == ROPE_SCALING_FACTORS && i < c->rope_dim / 2; i++)
-        ok = json_array_append_new(factors, short_real((double)c->rope_factors[i], true)) == 0 && ok;
-    if (c->window != 0) ok = json_object_set(out, "window_layers", layers) == 0 && ok;
-    if (json_array_size(factors) > 0) ok = json_object_set(out, "rope_factors", factors) == 0 && ok;
-    json_decref(layers);
-    json_decref(factors);
-    if (ok) return out;
-    json_decref(out);
-    return NULL;
 }
 
 bool config_has_field(const char *key) {
