@@ -110,7 +110,7 @@ static double measured_crossover(const point *p, size_t n) {
 
 /* B* = (W/beta) / (FLOPs of a user / pi - cache bytes of a user / beta): from two predicted steps, whose difference is what one user adds. */
 static double predicted_crossover(const point *p, size_t n, const machine *m, const roof_setting *on) {
-    const machine_probe *peak = m == NULL ? NULL : machine_find(m, on->int8_products ? "int8" : "fma", on->isa, on->n_threads);
+    const machine_probe *peak = m == NULL ? NULL : roof_product_peak(m, on);
     const machine_probe *read = m == NULL ? NULL : machine_read_of(m, (double)p[0].bytes, on->n_threads);
     if (n < 2 || peak == NULL || read == NULL || p[1].batch == p[0].batch) return 0;
     double users = p[1].batch - p[0].batch, flops = (double)(p[1].flops - p[0].flops) / users,

@@ -41,7 +41,7 @@ static void print_axes(FILE *out, const char *path, const char *terminal, const 
         fprintf(out, "set arrow from %.17g, graph 0 to %.17g, graph 1 nohead dashtype 2\n", a->mark_x, a->mark_x);
         fputs("set label ", out);
         print_quoted(out, a->mark_name);
-        fprintf(out, " at %.17g, graph 0.96 right offset -1,0 noenhanced\n", a->mark_x);
+        fprintf(out, " at %.17g, graph 0.04 left offset 1,0 noenhanced\n", a->mark_x);
     }
 }
 

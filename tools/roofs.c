@@ -1,5 +1,7 @@
 #include "tools/roofs.h"
 
+#include <string.h>
+
 #include "tools/quantity.h"
 
 /* Which terms make an operator's FLOPs and bytes, and which clocks its time. */
@@ -44,6 +46,12 @@ static roof_row row_of(roof_op op, const ledger_entry *s) {
     return r;
 }
 
+const machine_probe *roof_product_peak(const machine *m, const roof_setting *on) {
+    bool vnni = strcmp(on->isa, "avx512") == 0; /* the set uses VNNI where it is there, and the probe is named after it */
+    const machine_probe *int8 = machine_find(m, "int8", vnni ? "avx512_vnni" : on->isa, on->n_threads);
+    return on->int8_products && int8 != NULL ? int8 : machine_find(m, "fma", on->isa, on->n_threads);
+}
+
 bool roofs_compute(roofs *out, const ledger_entry *s, const machine *m, const roof_setting *on) {
     *out = (roofs){.measured = s->seconds};
     if (s->n_steps == 0) return false;
@@ -56,7 +64,8 @@ bool roofs_compute(roofs *out, const ledger_entry *s, const machine *m, const ro
     out->working_set = bytes / s->n_steps;
     out->read = machine_read_of(m, out->working_set, on->n_threads);
     out->peak = machine_find(m, "fma", on->isa, on->n_threads);
-    out->int8_peak = on->int8_products ? machine_find(m, "int8", on->isa, on->n_threads) : NULL;
+    const machine_probe *product_peak = roof_product_peak(m, on);
+    out->int8_peak = product_peak != out->peak ? product_peak : NULL;
     if (out->read == NULL || out->peak == NULL) return false;
     for (int i = 0; i < N_ROOF_OPS; i++) {
         roof_row *r = &out->rows[i];

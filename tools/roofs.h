@@ -36,6 +36,9 @@ typedef struct {
     bool int8_products;
 } roof_setting;
 
+/* The peak that matrix products of this setting run at: int8 dot products, or fp32. NULL: not measured. */
+const machine_probe *roof_product_peak(const machine *m, const roof_setting *on);
+
 /* False where the machine has no probe to compare with. */
 bool roofs_compute(roofs *out, const ledger_entry *s, const machine *m, const roof_setting *on);
 void roofs_print(const roofs *r, const ledger_entry *s, FILE *out);
