@@ -139,6 +139,10 @@ status write_safetensors(const model *m, const char *folder, write_options *o, e
     int weights = o->weights >= 0 ? o->weights : m->layers[0].wq.type == DTYPE_F16 ? DTYPE_F16 : DTYPE_F32;
     rope_style rope = own ? m->config.rope : ROPE_HALVES;
     if (s == OK) s = save_plan_make(&p, m, layout, rope, weights, o->n_kv_heads, e);
+    if (s == ERR_UNSUPPORTED && own) { /* a form that is read but not written */
+        own = false, layout = layout_named(layouts, "tally-safetensors");
+        s = save_plan_make(&p, m, layout, ROPE_HALVES, weights, o->n_kv_heads, e);
+    }
     if (s == OK && mkdir(folder, 0777) != 0 && errno != EEXIST)
         s = error_set(e, ERR_IO, "%s: cannot be made: %s", folder, strerror(errno));
     json_t *config = s == OK ? config_of(&p, o, own) : NULL;

@@ -50,6 +50,9 @@ if [ -d $shared ]; then
     check "GGUF converts to GGUF" "$TALLY" convert $S/stories260K.gguf "$work/g.gguf" --weights f16
     "$TALLY" run -m "$work/g.gguf" -p "Once upon a time" -n 60 >"$work/c" 2>/dev/null
     same "and tells it too" "$(cat "$work/a")" "$(cat "$work/c")"
+    check "a family whose form is not written becomes Tally's own" "$TALLY" convert $shared/checkpoints/pico/opt "$work/opt"
+    "$TALLY" run -m $shared/checkpoints/pico/opt --ids 3,4,5 -n 6 >"$work/d" 2>/dev/null
+    same "and gives the same tokens" "$(cat "$work/d")" "$("$TALLY" run -m "$work/opt" --ids 3,4,5 -n 6 2>/dev/null)"
     check "a Hugging Face folder converts to itself" "$TALLY" convert $shared/checkpoints/hf-tiny/neox-parallel "$work/neox"
     "$TALLY" inspect $shared/checkpoints/slm4096/ckpt.pt --layout-template >"$work/draft.json"
     expect_error 1 "n_heads: how many query heads" -- "$TALLY" inspect $shared/checkpoints/slm4096/ckpt.pt --layout "$work/draft.json"
