@@ -8,7 +8,7 @@
 
 /* fp16 panels are converted once into scratch when at least this many rows will use them; below it they are converted inside the product,
  * which reads memory while it multiplies. The bits are the same: the conversion is exact. Measured (docs/performance.md): converting inside
- * gives 1.43, 1.36, 1.2 and 1.3 times the speed at 8, 16, 24 and 64 rows whose weights come from memory; at 512 rows it is 6% slower here, and
+ * gives 1.43, 1.41, 1.2 and 1.2 times the speed at 8, 16, 24 and 64 rows whose weights come from memory; at 512 rows it is 6% slower here, and
  * a quarter slower on Zen 5. */
 enum { DECODE_ROWS = 128 };
 
