@@ -1,8 +1,8 @@
 /* scheduler_setup.c - what a scheduler is made of, and whether it is whole. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "engine/scheduler_private.h"
+#include "kernels/clock.h"
 #include "kernels/sizes.h"
 
 const char *const finish_words[N_FINISH] = {
@@ -17,9 +17,7 @@ void scheduler_options_init(scheduler_options *o) {
 
 double scheduler_now(const scheduler *s) {
     if (s->options.clock != NULL) return s->options.clock(s->options.clock_user);
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return clock_seconds();
 }
 
 /* The window that all layers have, or 0: pages can be given back only when no layer will read them again. */

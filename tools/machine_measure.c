@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "kernels/clock.h"
 #include "tools/probe.h"
 
 enum { N_ROUNDS = 7, QUICK_ROUNDS = 2, MATRIX_FLOATS = PROBE_SGEMM * PROBE_SGEMM };
@@ -40,12 +40,6 @@ typedef struct {
     double rate;    /* out: per second */
 } runner;
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* All threads start together and run for the same time; each reports its own rate over its own clock. */
 static void *run_thread(void *arg) {
     runner *r = arg;
@@ -53,10 +47,10 @@ static void *run_thread(void *arg) {
     atomic_fetch_add(r->n_ready, 1);
     while (atomic_load(r->signal) == WAIT) sched_yield();
     if (atomic_load(r->signal) == CANCEL) return NULL;
-    double begin = now(), end = begin, amount = 0;
+    double begin = clock_seconds(), end = begin, amount = 0;
     while (end - begin < r->seconds) {
         amount += (double)r->work(&r->state);
-        end = now();
+        end = clock_seconds();
     }
     r->rate = amount / (end - begin);
     return NULL;
