@@ -116,7 +116,7 @@ static void reused_add(scheduler *s, completion *c, int from, int to) {
     term_counts t;
     cost_own(&t, &s->shares, &plan, 0);
     c->bill.n_reused += to - from;
-    for (term_class k = CLASS_MATMUL; k <= CLASS_OTHER; k++) c->bill.flops_reused += term_class_sum(&t, k);
+    c->bill.flops_reused += term_flops_sum(&t);
     c->bill.kv_bytes_reused += term_class_sum(&t, CLASS_KV_BYTES);
 }
 

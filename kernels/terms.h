@@ -75,6 +75,9 @@ extern const term_info term_table[N_TERMS];
 
 /* Sum over a class. */
 uint64_t term_class_sum(const term_counts *c, term_class k);
+/* Sums over the classes of FLOPs, and over those of bytes. */
+uint64_t term_flops_sum(const term_counts *c);
+uint64_t term_bytes_sum(const term_counts *c);
 /* a += b, term by term. */
 void term_counts_add(term_counts *a, const term_counts *b);
 

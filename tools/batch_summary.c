@@ -23,14 +23,6 @@ static double per(double a, double b) {
     return b > 0 ? a / b : 0;
 }
 
-static uint64_t bytes_of(const term_counts *t) {
-    return term_class_sum(t, CLASS_WEIGHT_BYTES) + term_class_sum(t, CLASS_KV_BYTES) + term_class_sum(t, CLASS_LOGIT_BYTES);
-}
-
-static uint64_t flops_of(const term_counts *t) {
-    return term_class_sum(t, CLASS_MATMUL) + term_class_sum(t, CLASS_ATTENTION) + term_class_sum(t, CLASS_OTHER);
-}
-
 static void print_ends(const batch_summary *s, FILE *out) {
     fprintf(out, "%s prompts, %s of %s completions", format_exact(s->n_prompts).text, format_exact(s->n_made).text,
             format_exact(s->n_lines).text);
@@ -53,8 +45,8 @@ static void print_work(const batch_summary *s, FILE *out) {
     fprintf(out,
             "%s steps of %.1f rows; each, on average: %s bytes predicted, %s counted; %s FLOPs predicted, %s counted: %s\n",
             format_exact((uint64_t)k->n_steps).text, per((double)k->n_rows, (double)n),
-            format_exact(bytes_of(&s->audit->predicted) / n).text, format_exact(bytes_of(&k->counted) / n).text,
-            format_exact(flops_of(&s->audit->predicted) / n).text, format_exact(flops_of(&k->counted) / n).text,
+            format_exact(term_bytes_sum(&s->audit->predicted) / n).text, format_exact(term_bytes_sum(&k->counted) / n).text,
+            format_exact(term_flops_sum(&s->audit->predicted) / n).text, format_exact(term_flops_sum(&k->counted) / n).text,
             s->audit->n_mismatches == 0 ? "every term of every step agrees" : "DIFFERENT");
     if (s->audit->n_mismatches > 0) fprintf(out, "first difference: %s\n", s->audit->first_mismatch);
 }
@@ -128,7 +120,7 @@ static json_t *work_json(const batch_summary *s) {
     json_t *o =
         COUNTS({"n_steps", (uint64_t)k->n_steps}, {"n_rows", (uint64_t)k->n_rows}, {"n_generated", (uint64_t)k->n_generated},
                {"n_preemptions", (uint64_t)k->n_preemptions}, {"n_recomputed", (uint64_t)k->n_recomputed},
-               {"bytes_predicted", bytes_of(&s->audit->predicted)}, {"bytes_counted", bytes_of(&k->counted)});
+               {"bytes_predicted", term_bytes_sum(&s->audit->predicted)}, {"bytes_counted", term_bytes_sum(&k->counted)});
     json_object_set_new(o, "predicted", batch_classes_json(&s->audit->predicted));
     json_object_set_new(o, "counted", batch_classes_json(&k->counted));
     json_object_set_new(o, "agrees", json_boolean(s->audit->n_mismatches == 0));

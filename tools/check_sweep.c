@@ -60,11 +60,8 @@ static status point_summarise(point *p, const ledger *l, const machine *m, const
     const ledger_entry *middle = &l->entries[l->n / 2];
     roofs r;
     if (m != NULL && roofs_compute(&r, middle, m, on)) p->predicted = r.overlapped;
-    for (int i = 0; i < N_TERMS; i++) {
-        term_class c = term_table[i].class_;
-        if (c == CLASS_MATMUL || c == CLASS_ATTENTION || c == CLASS_OTHER) p->flops += middle->counted.n[i];
-        if (c == CLASS_WEIGHT_BYTES || c == CLASS_KV_BYTES || c == CLASS_LOGIT_BYTES) p->bytes += middle->counted.n[i];
-    }
+    p->flops = term_flops_sum(&middle->counted);
+    p->bytes = term_bytes_sum(&middle->counted);
     return OK;
 }
 

@@ -64,10 +64,6 @@ static void print_pages(const kv_sequence *kv, int n_cached, int page_size) {
     puts("]");
 }
 
-static uint64_t flops_of(const term_counts *c) {
-    return term_class_sum(c, CLASS_MATMUL) + term_class_sum(c, CLASS_ATTENTION) + term_class_sum(c, CLASS_OTHER);
-}
-
 /* The same tokens from the start, without a cache: every key and value computed anew. */
 static status recompute(trace *t, error *e) {
     kv_sequence_truncate(t->again, 0, engine_cache(t->s.engine));
@@ -120,7 +116,7 @@ static void print_step(const trace *t, int number, int n_cached) {
     } else {
         snprintf(given, sizeof given, "%d tokens", t->n_ids - n_cached);
     }
-    printf("%4d  %-12.12s %-9s %-9s %12s", number, given, computed, read, format_exact(flops_of(&s->counted)).text);
+    printf("%4d  %-12.12s %-9s %-9s %12s", number, given, computed, read, format_exact(term_flops_sum(&s->counted)).text);
     printf(" %12s", format_exact(term_class_sum(&s->counted, CLASS_WEIGHT_BYTES)).text);
     printf(" %8s", format_exact(s->counted.n[TERM_BYTES_KV_WRITTEN]).text);
     printf(" %10s", format_exact(s->counted.n[TERM_BYTES_KV_CACHED]).text);
@@ -128,7 +124,7 @@ static void print_step(const trace *t, int number, int n_cached) {
     if (t->o->no_cache) {
         ledger_entry again = ledger_since(&t->uncached, t->uncached_from), *u = &again;
         printf("   %5s", format_exact(u->counted.n[TERM_KEYS_COMPUTED] / (uint64_t)t->s.model->config.n_layers).text);
-        printf(" %12s %-8s", format_exact(flops_of(&u->counted)).text, t->same ? "the same" : "DIFFER");
+        printf(" %12s %-8s", format_exact(term_flops_sum(&u->counted)).text, t->same ? "the same" : "DIFFER");
     }
     print_pages(t->kv, n_cached, engine_cache(t->s.engine)->layout.page_size);
 }

@@ -80,14 +80,6 @@ bool ledger_agrees(const ledger *l) {
     return l->n > 0 && !l->failed;
 }
 
-static uint64_t flops_of(const term_counts *c) {
-    return term_class_sum(c, CLASS_MATMUL) + term_class_sum(c, CLASS_ATTENTION) + term_class_sum(c, CLASS_OTHER);
-}
-
-static uint64_t bytes_of(const term_counts *c) {
-    return term_class_sum(c, CLASS_WEIGHT_BYTES) + term_class_sum(c, CLASS_KV_BYTES) + term_class_sum(c, CLASS_LOGIT_BYTES);
-}
-
 static const struct {
     term_class class_;
     const char *words;
@@ -107,7 +99,7 @@ static void print_row(FILE *out, const char *indent, const char *words, uint64_t
 }
 
 static void print_measured(const ledger_entry *s, FILE *out) {
-    double flops = (double)flops_of(&s->counted), bytes = (double)bytes_of(&s->counted);
+    double flops = (double)term_flops_sum(&s->counted), bytes = (double)term_bytes_sum(&s->counted);
     fprintf(out, "  measured: %s for %s %s", format_rounded(s->seconds, UNIT_SECONDS, UNITS_DECIMAL).text,
             format_exact((uint64_t)s->n_steps).text, s->n_steps == 1 ? "step" : "steps");
     if (s->seconds > 0) {

@@ -18,7 +18,7 @@ static void flops_make(residual *r, const ledger_entry *s, const model_config *c
     int64_t pairs = (int64_t)s->counted.n[TERM_KEYS_ATTENDED]; /* over all layers: nl S */
     r->key = "flops";
     r->lesson = 2 * (int64_t)p.total * M + 4 * d * pairs;
-    r->counted = class_sum(s, CLASS_MATMUL) + class_sum(s, CLASS_ATTENTION) + class_sum(s, CLASS_OTHER);
+    r->counted = (int64_t)term_flops_sum(&s->counted);
     snprintf(r->expression, sizeof r->expression, "2 N M + 4 d nl S, FLOPs: 2 x %s x %s + 4 x %s x %s",
              format_exact(p.total).text, format_exact(s->n_rows).text, format_exact((uint64_t)d).text,
              format_exact((uint64_t)pairs).text);
