@@ -85,10 +85,7 @@ static status point_run(point *p, session *s, session_options so, int n_steps, c
     if (seqs == NULL || logits == NULL) st = error_set(e, ERR_MEMORY, "out of memory for %d sequences", B);
     if (st == OK) st = fill_caches(s, seqs, B, C, logits, e);
     if (st == OK) st = time_steps(s, seqs, B, n_steps, logits, &l, e);
-    roof_setting on = {.isa = engine_isa(s->engine),
-                       .n_threads = engine_last_report(s->engine)->n_workers,
-                       .int8_products =
-                           engine_storage(s->engine)->layers[0][MATRIX_Q].type == DTYPE_Q8_0 && so.activations == 0};
+    roof_setting on = roof_setting_of(s, &so);
     if (st == OK) st = point_summarise(p, &l, m, &on, e);
     if (st == OK && !ledger_agrees(&l)) *agrees = false;
     for (int b = 0; seqs != NULL && b < B; b++) kv_sequence_free(seqs[b], engine_cache(s->engine));
@@ -213,10 +210,7 @@ status check_sweep_run(session *s, const session_options *so, const check_sweep 
     for (size_t i = 0; st == OK && i < v->n; i++) st = point_run(&p[i], s, *so, c->n_steps, m, agrees, e);
     if (st == OK) {
         bool over_batch = strcmp(v->variable, "batch") == 0;
-        roof_setting on = {.isa = engine_isa(s->engine),
-                           .n_threads = engine_last_report(s->engine)->n_workers,
-                           .int8_products =
-                               engine_storage(s->engine)->layers[0][MATRIX_Q].type == DTYPE_Q8_0 && so->activations == 0};
+        roof_setting on = roof_setting_of(s, so);
         double predicted = over_batch ? predicted_crossover(p, v->n, m, &on) : 0,
                measured = over_batch ? measured_crossover(p, v->n) : 0;
         if (c->json) {

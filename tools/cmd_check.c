@@ -74,13 +74,6 @@ static status check_run(session *s, ledger *l, const check_options *o, const int
     return st == OK ? OK : error_prefix(e, s->name);
 }
 
-static roof_setting setting_of(const session *s, const check_options *o) {
-    return (roof_setting){.isa = engine_isa(s->engine),
-                          .n_threads = engine_last_report(s->engine)->n_workers,
-                          .int8_products = engine_storage(s->engine)->layers[0][MATRIX_Q].type == DTYPE_Q8_0 &&
-                                           o->session.activations == 0 && o->session.matmul == 0};
-}
-
 static const dtype kv_types[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0}; /* by --kv-type */
 static const char *const phase_names[N_PHASES] = {"prefill", "decode"};
 
@@ -99,7 +92,7 @@ static void check_print(const session *s, const ledger *l, const machine *m, con
         residual parts[N_RESIDUALS];
         residuals_make(parts, &sum, &s->model->config, w, kv_types[o->session.kv_type]);
         residuals_print(parts, stdout);
-        roof_setting on = setting_of(s, o);
+        roof_setting on = roof_setting_of(s, &o->session);
         roofs r;
         if (m != NULL && roofs_compute(&r, &sum, m, &on)) roofs_print(&r, &sum, stdout);
     }
@@ -125,7 +118,7 @@ static void add_roofs(json_t *j, const session *s, const ledger *l, const machin
     json_t *all = json_object();
     for (int p = 0; p < N_PHASES && m != NULL; p++) {
         ledger_entry sum = ledger_sum(l, (phase)p);
-        roof_setting on = setting_of(s, o);
+        roof_setting on = roof_setting_of(s, &o->session);
         roofs r;
         if (roofs_compute(&r, &sum, m, &on)) json_object_set_new(all, phase_names[p], roofs_json(&r));
     }

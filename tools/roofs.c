@@ -46,6 +46,13 @@ static roof_row row_of(roof_op op, const ledger_entry *s) {
     return r;
 }
 
+roof_setting roof_setting_of(const session *s, const session_options *o) {
+    bool int8_weights = engine_storage(s->engine)->layers[0][MATRIX_Q].type == DTYPE_Q8_0;
+    return (roof_setting){.isa = engine_isa(s->engine),
+                          .n_threads = engine_last_report(s->engine)->n_workers,
+                          .int8_products = int8_weights && o->activations == 0 && o->matmul == 0};
+}
+
 const machine_probe *roof_product_peak(const machine *m, const roof_setting *on) {
     bool vnni = strcmp(on->isa, "avx512") == 0; /* the set uses VNNI where it is there, and the probe is named after it */
     const machine_probe *int8 = machine_find(m, "int8", vnni ? "avx512_vnni" : on->isa, on->n_threads);

@@ -11,6 +11,7 @@
 
 #include "tools/ledger.h"
 #include "tools/machine.h"
+#include "tools/session.h"
 
 /* Operators, with the terms that belong to each. */
 typedef enum { ROOF_QKV, ROOF_ATTENTION, ROOF_OUTPUT, ROOF_FFN, ROOF_HEAD, ROOF_OTHER, N_ROOF_OPS } roof_op;
@@ -35,6 +36,9 @@ typedef struct {
     int n_threads;
     bool int8_products;
 } roof_setting;
+
+/* Of the last step that the session's engine ran. */
+roof_setting roof_setting_of(const session *s, const session_options *o);
 
 /* The peak that matrix products of this setting run at: int8 dot products, or fp32. NULL: not measured. */
 const machine_probe *roof_product_peak(const machine *m, const roof_setting *on);
