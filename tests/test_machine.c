@@ -45,10 +45,13 @@ static void a_damaged_measurement_is_refused(void **state) {
     static const char *const texts[] = {
         "{}",
         "[]",
-        "{\"cpu\":\"x\",\"n_threads\":1,\"date\":\"d\",\"l1_bytes\":1,\"l2_bytes\":1,\"l3_bytes\":1,\"probes\":[]}",
-        "{\"cpu\":\"x\",\"n_threads\":1,\"date\":\"d\",\"l1_bytes\":1,\"l2_bytes\":1,\"l3_bytes\":1,\"probes\":[{\"kind\":"
+        "{\"version\":2,\"cpu\":\"x\",\"n_threads\":1,\"date\":\"d\",\"l1_bytes\":1,\"l2_bytes\":1,\"l3_bytes\":1,\"probes\":[]"
+        "}",
+        "{\"version\":2,\"cpu\":\"x\",\"n_threads\":1,\"date\":\"d\",\"l1_bytes\":1,\"l2_bytes\":1,\"l3_bytes\":1,\"probes\":[{"
+        "\"kind\":"
         "\"readreadread\"}]}",
-        "{\"cpu\":\"x\",\"n_threads\":1,\"date\":\"d\",\"l1_bytes\":1,\"l2_bytes\":1,\"l3_bytes\":1,\"probes\":[{\"kind\":"
+        "{\"version\":2,\"cpu\":\"x\",\"n_threads\":1,\"date\":\"d\",\"l1_bytes\":1,\"l2_bytes\":1,\"l3_bytes\":1,\"probes\":[{"
+        "\"kind\":"
         "\"read\",\"what\":\"L1\","
         "\"n_threads\":1,\"bytes\":1,\"median\":0,\"low\":0,\"high\":0}]}",
     };
@@ -60,6 +63,19 @@ static void a_damaged_measurement_is_refused(void **state) {
         assert_int_not_equal(machine_from_json(&m, o, &e), OK);
         json_decref(o);
     }
+}
+
+/* What an older program measured by other loops is not what this one would. */
+static void an_older_measurement_is_refused(void **state) {
+    (void)state;
+    machine m = example(), back;
+    error e;
+    json_t *o = machine_json(&m);
+    json_object_set_new(o, "version", json_integer(1));
+    assert_int_not_equal(machine_from_json(&back, o, &e), OK);
+    json_object_del(o, "version");
+    assert_int_not_equal(machine_from_json(&back, o, &e), OK);
+    json_decref(o);
 }
 
 static void a_spread_above_five_percent_is_uncalibrated(void **state) {
@@ -107,6 +123,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_measurement_survives_json),
         cmocka_unit_test(a_damaged_measurement_is_refused),
+        cmocka_unit_test(an_older_measurement_is_refused),
         cmocka_unit_test(a_spread_above_five_percent_is_uncalibrated),
         cmocka_unit_test(a_working_set_is_read_from_the_level_that_holds_it),
         cmocka_unit_test(a_quick_measurement_is_positive_kept_and_found),

@@ -15,6 +15,8 @@ typedef struct {
     float *a, *b, *c;          /* sgemm: three [PROBE_SGEMM, PROBE_SGEMM] */
 } probe_state;
 enum { PROBE_SGEMM = 256 };
+/* Raised when a probe changes what it does: figures that were kept from an older one are measured again. */
+enum { PROBE_VERSION = 2 };
 
 /* Returns bytes read, or operations done. */
 typedef uint64_t (*probe_work)(probe_state *s);
