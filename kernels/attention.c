@@ -69,7 +69,7 @@ static void row_softmax(const head_job *j, int row, int from, int to, int begin,
     bool alibi = s->alibi_slopes != NULL;
     if (alibi) add_alibi(j, scores, row, from, n);
     j->w->kernels->softmax(scores, n, alibi ? 1.0f : s->scale, alibi ? 0.0f : s->softcap, &p.max[row], &p.sum[row]);
-    meter_post(&j->w->meter, TERM_FLOPS_SOFTMAX, (uint64_t)n * (s->softcap != 0.0f ? 9 : 6));
+    meter_post(&j->w->meter, TERM_FLOPS_SOFTMAX, (uint64_t)n * softmax_flops(s));
 }
 
 void job_softmax(const head_job *j, int range, partial p) {
@@ -80,8 +80,29 @@ void job_softmax(const head_job *j, int range, partial p) {
     }
 }
 
+/* The job's K/V head h alone, and its rows of a partial. */
+static head_job job_head(const head_job *j, int h, partial *p) {
+    head_job one = *j;
+    size_t row = (size_t)(h * j->group);
+    one.kv_head += h;
+    one.n_kv_heads = 1;
+    one.rows_each = one.n_rows = j->group;
+    one.q += row * j->ldq;
+    p->o += row * p->ldo;
+    p->max += row;
+    p->sum += row;
+    return one;
+}
+
 static void range_attend(const head_job *j, int range, partial p) {
-    if (j->n_rows >= GATHER_ROWS && j->task->n_members == 1 && j->s->window == 0) {
+    if (task_rows(j->task) == 1) {
+        if (range_row(j, range, p)) return;
+        for (int h = 0; h < j->n_kv_heads; h++) {
+            partial mine = p;
+            head_job one = job_head(j, h, &mine);
+            range_walk(&one, range, mine);
+        }
+    } else if (j->n_rows >= GATHER_ROWS && j->task->n_members == 1 && j->s->window == 0) {
         range_gather(j, range, p);
     } else {
         range_walk(j, range, p);
@@ -92,7 +113,7 @@ static void range_attend(const head_job *j, int range, partial p) {
 static void range_merge(const head_job *j, int range, partial all, partial p) {
     int hd = j->s->head_dim;
     for (int row = 0; row < j->n_rows; row++) {
-        int pos = j->task->pos[row / j->group], from, to;
+        int pos = j->task->pos[row / j->rows_each], from, to;
         visible_in_range(j->s, pos, range, &from, &to);
         if (from >= to) continue;
         float *o = all.o + (size_t)row * all.ldo, *po = p.o + (size_t)row * p.ldo;
@@ -124,7 +145,9 @@ static void task_ranges(const attention_task *t, const attention_shape *s, int *
 
 /* A worker's scratch: [q | scores | two partials | gathered keys or values and their scales]. */
 size_t attention_scratch_bytes(const attention_shape *s, int max_rows) {
-    size_t rows = (size_t)max_rows * (size_t)(s->n_heads / s->n_kv_heads), split = (size_t)s->key_split + KV_BLOCK;
+    size_t rows = (size_t)max_rows * (size_t)(s->n_heads / s->n_kv_heads), heads = (size_t)s->n_heads,
+           split = (size_t)s->key_split + KV_BLOCK;
+    if (rows < heads) rows = heads; /* a job of one row may have all heads */
     return (rows * ((size_t)s->head_dim + (size_t)s->key_split) + 2 * partial_floats(s, (int)rows) +
             split * ((size_t)s->head_dim + 1)) *
            sizeof(float);
@@ -142,9 +165,12 @@ static size_t first_row_at(const attention_task *t, const attention_shape *s, in
     return ((size_t)t->first_row * (size_t)s->n_heads + (size_t)kv_head * group) * (size_t)s->head_dim;
 }
 
-static head_job job_make(const attention_task *t, const attention_shape *s, int kv_head, const float *q, worker *w) {
+static head_job job_make(const attention_task *t, const attention_shape *s, int kv_head, int n_kv_heads, const float *q,
+                         worker *w) {
     int group = s->n_heads / s->n_kv_heads;
-    head_job j = {.task = t, .s = s, .kv_head = kv_head, .group = group, .n_rows = task_rows(t) * group, .w = w};
+    head_job j = {.task = t, .s = s, .kv_head = kv_head, .n_kv_heads = n_kv_heads, .group = group, .w = w};
+    j.rows_each = group * n_kv_heads;
+    j.n_rows = task_rows(t) * j.rows_each;
     float *copy = w->scratch;
     j.scores = copy + (size_t)j.n_rows * (size_t)s->head_dim;
     j.gathered = j.scores + (size_t)j.n_rows * (size_t)s->key_split + 2 * partial_floats(s, j.n_rows);
@@ -195,7 +221,7 @@ static void attention_by_range(float *out, const float *q, const attention_task 
             const attention_task *t = &tasks[i / s->n_kv_heads];
             int first, last, n_rows = task_rows(t) * (s->n_heads / s->n_kv_heads);
             task_ranges(t, s, &first, &last);
-            head_job j = job_make(t, s, i % s->n_kv_heads, q, w);
+            head_job j = job_make(t, s, i % s->n_kv_heads, 1, q, w);
             partial all, unused;
             job_partials(&j, out, &all, &unused);
             bool mine = i % w->n_workers == w->id;
@@ -222,8 +248,9 @@ static bool ranges_apart(const attention_task *tasks, int n_tasks, const attenti
     return most > 0;
 }
 
-static void job_run(float *out, const float *q, const attention_task *t, int kv_head, const attention_shape *s, worker *w) {
-    head_job j = job_make(t, s, kv_head, q, w);
+static void job_run(float *out, const float *q, const attention_task *t, int kv_head, int n_kv_heads, const attention_shape *s,
+                    worker *w) {
+    head_job j = job_make(t, s, kv_head, n_kv_heads, q, w);
     partial all, next;
     job_partials(&j, out, &all, &next);
     int first, last;
@@ -239,14 +266,26 @@ static void job_run(float *out, const float *q, const attention_task *t, int kv_
     job_write(&j, out, &all);
 }
 
+/* K/V heads in a job of one row: all, or as few as give every worker some jobs. */
+static int row_heads(int n_tasks, const attention_shape *s, const worker *w) {
+    if (w->n_workers == 1 || n_tasks >= PARTIAL_JOBS * w->n_workers) return s->n_kv_heads;
+    int each = s->n_kv_heads * n_tasks / (PARTIAL_JOBS * w->n_workers);
+    return each < 1 ? 1 : each;
+}
+
 void attention(float *out, const float *q, const attention_task *tasks, int n_tasks, const attention_shape *s, float *partials,
                worker *w) {
     if (ranges_apart(tasks, n_tasks, s, w)) {
         attention_by_range(out, q, tasks, n_tasks, s, partials, w);
         return;
     }
-    for (int i = w->id; i < n_tasks * s->n_kv_heads; i += w->n_workers) {
-        job_run(out, q, &tasks[i / s->n_kv_heads], i % s->n_kv_heads, s, w);
+    int heads_each = row_heads(n_tasks, s, w);
+    for (int i = 0, job = 0; i < n_tasks; i++) {
+        int each = task_rows(&tasks[i]) == 1 ? heads_each : 1;
+        for (int h = 0; h < s->n_kv_heads; h += each, job++) {
+            int n = s->n_kv_heads - h < each ? s->n_kv_heads - h : each;
+            if (job % w->n_workers == w->id) job_run(out, q, &tasks[i], h, n, s, w);
+        }
     }
     worker_barrier(w);
 }

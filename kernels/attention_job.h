@@ -1,22 +1,25 @@
 /* attention_job.h - what the files of attention share: one task at one K/V head, over one range of keys.
  *
  *   attention.c         tasks and heads shared out, ranges merged, results written
- *   attention_walk.c    a range run by run, as the cache has it: few rows (decode), windows, sequences that share pages
+ *   attention_row.c     a range for one row, all heads at once (decode)
+ *   attention_walk.c    a range run by run, as the cache has it: few rows, windows, odd pages, int8, sequences that share pages
  *   attention_gather.c  a range converted to fp32 once for many rows (prefill)
  *
- * Both ways make each score and each output as the same chain of multiply-adds, so which one is taken changes no bit. */
+ * All ways make each score and each output as the same chain of multiply-adds, so which one is taken changes no bit. */
 #ifndef TALLY_ATTENTION_JOB_H
 #define TALLY_ATTENTION_JOB_H
 
 #include "kernels/attention.h"
 
-/* Row i*G + j is the task's row i, query head j of the group of G query heads that share the K/V head. */
+/* A job of one row may have several K/V heads, any other has one. Row i*rows_each + j is the task's row i, query head j of those that share the
+ * job's K/V heads. */
 typedef struct {
     const attention_task *task;
     const attention_shape *s;
-    int kv_head, group;
-    int n_rows;     /* task rows x group */
-    const float *q; /* [n_rows, head_dim], rows ldq floats apart: where q lies, or a copy */
+    int kv_head, n_kv_heads; /* the first, and how many */
+    int group;               /* query heads of a K/V head */
+    int rows_each, n_rows;   /* n_kv_heads x group; times the task's rows */
+    const float *q;          /* [n_rows, head_dim], rows ldq floats apart: where q lies, or a copy */
     size_t ldq;
     float *scores;   /* [n_rows, key_split] */
     float *gathered; /* [key_split rounded up to 16, head_dim]: a range's keys, then its values, as fp32 */
@@ -40,6 +43,10 @@ static inline void visible_in_range(const attention_shape *s, int pos, int range
     *from = lo > begin ? lo : begin;
     *to = pos + 1 < begin + s->key_split ? pos + 1 : begin + s->key_split;
 }
+/* FLOPs of the softmax, a key: scale, largest, subtract, exp, add, divide; a soft cap divides, takes tanh and multiplies. */
+static inline uint64_t softmax_flops(const attention_shape *s) {
+    return s->softcap != 0.0f ? 9 : 6;
+}
 static inline int task_rows(const attention_task *t) {
     return t->n_members * t->n_rows;
 }
@@ -60,6 +67,8 @@ void job_softmax(const head_job *j, int range, partial p);
 
 /* Attends to one range. Rows that see none of it are left alone. */
 void range_walk(const head_job *j, int range, partial p);
+/* For a job of one row only; false: nothing was done, for the range does not lie evenly. */
+bool range_row(const head_job *j, int range, partial p);
 void range_gather(const head_job *j, int range, partial p);
 
 #endif

@@ -35,13 +35,14 @@ typedef struct {
     const void *const *chunks;   /* not NULL: chunk c lies at chunks[c] */
     const void *const *segments; /* not NULL: k = s * segment_k is at segments[s], and the k up to the next segment follow it */
     int segment_k;
+    size_t piece_offset; /* bytes from there to what is meant: a K/V head in its page */
 } panel_product;
 
 /* Where chunk c of segment s begins; segment 0 is all of k where there are no segments. elem_bytes: of the weights. */
 static inline const void *panel_piece(const panel_product *p, int s, int c, size_t elem_bytes) {
-    if (p->chunks != NULL) return p->chunks[c];
+    if (p->chunks != NULL) return (const unsigned char *)p->chunks[c] + p->piece_offset;
     const void *from = p->segments != NULL ? p->segments[s] : p->w;
-    return (const unsigned char *)from + (size_t)c * p->chunk_stride * elem_bytes;
+    return (const unsigned char *)from + p->piece_offset + (size_t)c * p->chunk_stride * elem_bytes;
 }
 
 /* Activations quantised per block of 32 along k: x[k] ~ scale * q, scale = max|x| / 127, q rounded to nearest even. */
@@ -66,6 +67,51 @@ typedef struct {
     int n_t, n_blocks, width;
     bool more;
 } q8_product;
+
+/* One row's attention to one range of keys, for several K/V heads, each with its group of query heads. K and V lie in blocks (kv_page.h), alike
+ * for all heads: head h's are h * head_bytes further. Query head i of K/V head h is row h * group + i of q, o, max and sum.
+ * Scores, softmax and values are those of the panel product and of softmax below, bit for bit. */
+enum { ATTEND_HEADS = 4 }; /* heads that may be worked on together */
+typedef struct {
+    float *o;       /* [n_heads * group, head_dim] */
+    const float *q; /* [n_heads * group, head_dim] */
+    float *max, *sum;
+    float *scores; /* scratch: [ATTEND_HEADS * group, ld_scores] */
+    size_t ld_scores;
+    const void *const *keys,
+        *const *values; /* blocks of 16 keys (the last may be short): K [head_dim][k_stride], V [16][head_dim] */
+    size_t k_stride, head_bytes;
+    int n_heads, group, head_dim, n_keys;
+    float scale, softcap;
+} row_attention;
+
+static inline panel_product row_attention_scores(const row_attention *a, int head) {
+    return (panel_product){.y = a->scores,
+                           .ldy = a->ld_scores,
+                           .x = a->q + (size_t)(head * a->group) * (size_t)a->head_dim,
+                           .ldx = (size_t)a->head_dim,
+                           .chunks = a->keys,
+                           .piece_offset = (size_t)head * a->head_bytes,
+                           .k_stride = a->k_stride,
+                           .n_t = a->group,
+                           .n_k = a->head_dim,
+                           .width = a->n_keys};
+}
+
+static inline panel_product row_attention_values(const row_attention *a, int head) {
+    return (panel_product){.y = a->o + (size_t)(head * a->group) * (size_t)a->head_dim,
+                           .ldy = (size_t)a->head_dim,
+                           .x = a->scores,
+                           .ldx = a->ld_scores,
+                           .segments = a->values,
+                           .segment_k = 16,
+                           .piece_offset = (size_t)head * a->head_bytes,
+                           .k_stride = (size_t)a->head_dim,
+                           .chunk_stride = 16,
+                           .n_t = a->group,
+                           .n_k = a->n_keys,
+                           .width = a->head_dim};
+}
 
 /* 1 / sqrt(mean square + eps). A sum of squares that overflowed would make a row of zeros, and an answer out of nothing: it is NaN. */
 static inline float norm_inverse(float mean_square, float eps) {
@@ -94,6 +140,9 @@ typedef struct kernel_set {
 
     /* One row's scores over one range of keys, in place: s = cap(scale * s), then exp(s - max) / sum. Returns max and sum. n > 0. */
     void (*softmax)(float *s, int n, float scale, float softcap, float *max, float *sum);
+
+    void (*attend_f32)(const row_attention *a); /* K and V as fp32 */
+    void (*attend_f16)(const row_attention *a);
 
     /* y[i] = act(gate[i]) (times up[i] where up is not NULL). kind: activation_kind of weights/config.h, in the order of ACT_LIST. y may be gate. */
     void (*activate)(float *y, const float *gate, const float *up, int n, int kind);

@@ -33,6 +33,9 @@ static void f32_to_f32(float *out, const void *in, size_t n, const kernel_set *k
 static void f32_product(const panel_product *p, const kernel_set *kernels) {
     kernels->product_f32(p);
 }
+static void f32_attend(const row_attention *a, const kernel_set *kernels) {
+    kernels->attend_f32(a);
+}
 
 /* Elements are converted WRITE_PIECE at a time; then a value's are copied, and a key's spread. */
 enum { WRITE_PIECE = 256 };
@@ -62,6 +65,9 @@ static void f16_to_f32_all(float *out, const void *in, size_t n, const kernel_se
 static void f16_product(const panel_product *p, const kernel_set *kernels) {
     kernels->product_f16(p);
 }
+static void f16_attend(const row_attention *a, const kernel_set *kernels) {
+    kernels->attend_f16(a);
+}
 
 /* The scale is rounded to fp16 first, so that a quotient may pass 127 by a little. A NaN or an infinity becomes the scale's. */
 static bool int8_write(unsigned char *to, const float *x, int n, size_t stride, unsigned char *scale,
@@ -89,10 +95,10 @@ static void int8_product(const panel_product *p, const kernel_set *kernels) {
     kernels->product_i8(p);
 }
 
-const kv_format kv_f32 = {"f32", 4, 0, 0, f32_write, f32_to_f32, f32_product};
-static const kv_format kv_f16 = {"f16", 2, 0, 0, f16_write, f16_to_f32_all, f16_product};
+const kv_format kv_f32 = {"f32", 4, 0, 0, f32_write, f32_to_f32, f32_product, f32_attend};
+static const kv_format kv_f16 = {"f16", 2, 0, 0, f16_write, f16_to_f32_all, f16_product, f16_attend};
 /* To store an element: the largest magnitude, the quotient, the rounding. */
-static const kv_format kv_int8 = {"int8", 1, sizeof(uint16_t), 3, int8_write, int8_to_f32, int8_product};
+static const kv_format kv_int8 = {"int8", 1, sizeof(uint16_t), 3, int8_write, int8_to_f32, int8_product, NULL};
 
 const kv_format *kv_format_of(dtype type) {
     return type == DTYPE_F32 ? &kv_f32 : type == DTYPE_F16 ? &kv_f16 : type == DTYPE_Q8_0 ? &kv_int8 : NULL;

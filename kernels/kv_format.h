@@ -27,6 +27,8 @@ typedef struct {
     void (*to_f32)(float *out, const void *in, size_t n, const kernel_set *kernels);
     /* The panel product whose w lies in this format; scales are the caller's. */
     void (*product)(const panel_product *p, const kernel_set *kernels);
+    /* One row's attention to K and V in this format; NULL: they have scales, and go by products. */
+    void (*attend)(const row_attention *a, const kernel_set *kernels);
 } kv_format;
 
 extern const kv_format kv_f32; /* also of keys and values that were converted for many rows */

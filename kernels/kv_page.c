@@ -47,10 +47,10 @@ bool kv_write(const kv_view *kv, int pos, const float *k, const float *v, const 
     return finite;
 }
 
-/* Posts n tokens of one head and side, as far as they were cached before the step and as far as they are its own. */
-static void post_read(const kv_view *kv, int pos, int n, meter *m) {
+/* Posts n tokens of one side of some heads, as far as they were cached before the step and as far as they are its own. */
+static void post_read(const kv_view *kv, int n_heads, int pos, int n, meter *m) {
     const kv_layout *l = kv->layout;
-    size_t token = (size_t)l->head_dim * l->elem_bytes + l->format->scale_bytes;
+    size_t token = (size_t)n_heads * ((size_t)l->head_dim * l->elem_bytes + l->format->scale_bytes);
     int cached = kv->n_cached - pos;
     cached = cached < 0 ? 0 : cached > n ? n : cached;
     meter_post(m, TERM_BYTES_KV_CACHED, (size_t)cached * token);
@@ -66,7 +66,7 @@ kv_run kv_keys(const kv_view *kv, int head, int pos, int end, meter *m) {
     r.n = end - pos < together ? end - pos : together;
     r.k_stride = (size_t)width;
     if (l->format->scale_bytes > 0) r.scales = (const uint16_t *)(const void *)base + slot;
-    post_read(kv, pos, r.n, m);
+    post_read(kv, 1, pos, r.n, m);
     return r;
 }
 
@@ -77,6 +77,27 @@ kv_run kv_values(const kv_view *kv, int head, int pos, int end, meter *m) {
     kv_run r = {.data = base + values_offset(l, slot), .k_stride = (size_t)l->head_dim};
     r.n = end - pos < together ? end - pos : together;
     if (l->format->scale_bytes > 0) r.scales = (const uint16_t *)(const void *)base + l->page_size + slot;
-    post_read(kv, pos, r.n, m);
+    post_read(kv, 1, pos, r.n, m);
     return r;
+}
+
+/* Part of one block; or whole blocks from the beginning of one, where every page is full of whole blocks. */
+static bool span_is_even(const kv_layout *l, int from, int to) {
+    int last = to - 1, page = from / l->page_size, block = from % l->page_size / KV_BLOCK;
+    if (last / l->page_size == page && last % l->page_size / KV_BLOCK == block) return true;
+    return l->page_size % KV_BLOCK == 0 && from % KV_BLOCK == 0 && to - from <= KV_SPAN_BLOCKS * KV_BLOCK;
+}
+
+bool kv_span_get(kv_span *s, const kv_view *kv, int head, int n_heads, int from, int to, meter *m) {
+    const kv_layout *l = kv->layout;
+    int width = 0;
+    if (!span_is_even(l, from, to)) return false;
+    for (int pos = from, i = 0; pos < to; pos += KV_BLOCK, i++) {
+        const unsigned char *base = head_base(kv, head, pos);
+        s->keys[i] = base + keys_offset(l, pos % l->page_size, &width);
+        s->values[i] = base + values_offset(l, pos % l->page_size);
+    }
+    s->k_stride = (size_t)width;
+    post_read(kv, 2 * n_heads, from, to - from, m);
+    return true;
 }

@@ -63,4 +63,16 @@ typedef struct {
 kv_run kv_keys(const kv_view *kv, int head, int pos, int end, meter *m);
 kv_run kv_values(const kv_view *kv, int head, int pos, int end, meter *m);
 
+/* All of tokens [from, to), block by block, for several K/V heads that lie alike: head h's blocks are h * layout->head_bytes further. */
+enum { KV_SPAN_BLOCKS = 16 };
+typedef struct {
+    const void *keys[KV_SPAN_BLOCKS],
+        *values[KV_SPAN_BLOCKS]; /* KV_BLOCK tokens each (the last one maybe fewer) of the first head */
+    size_t k_stride;             /* of K's blocks, in elements */
+} kv_span;
+
+/* Does [from, to) lie in even blocks, few enough for a span? Then K and V of heads [head, head + n_heads) are handed out, and posted; else
+ * nothing is, and runs are the way. */
+bool kv_span_get(kv_span *s, const kv_view *kv, int head, int n_heads, int from, int to, meter *m);
+
 #endif

@@ -197,6 +197,25 @@ static void softmax(float *s, int n, float scale, float softcap, float *max, flo
     *sum = total;
 }
 
+/* Head by head: scores, softmax, values. */
+static void attend(const row_attention *a, void (*product)(const panel_product *)) {
+    for (int h = 0; h < a->n_heads; h++) {
+        panel_product scores = row_attention_scores(a, h), values = row_attention_values(a, h);
+        product(&scores);
+        for (int i = 0; i < a->group; i++) {
+            int row = h * a->group + i;
+            softmax(a->scores + (size_t)i * a->ld_scores, a->n_keys, a->scale, a->softcap, &a->max[row], &a->sum[row]);
+        }
+        product(&values);
+    }
+}
+static void attend_f32(const row_attention *a) {
+    attend(a, product_f32);
+}
+static void attend_f16(const row_attention *a) {
+    attend(a, product_f16);
+}
+
 static float activation(float x, int kind) {
     switch (kind) {
     case ACT_RELU:
@@ -259,6 +278,8 @@ const kernel_set kernels_portable = {
     .rms_norm = rms_norm,
     .layer_norm = layer_norm,
     .softmax = softmax,
+    .attend_f32 = attend_f32,
+    .attend_f16 = attend_f16,
     .activate = activate,
     .add = add,
     .add_scaled = add_scaled,
