@@ -1,16 +1,16 @@
 /* create.c - an engine from a model and options. What its memory is: arena.c. */
 #include "engine/engine_private.h"
 
-#include <omp.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "kernels/blas.h"
 #include "kernels/memory.h"
+#include "kernels/processors.h"
 #include "kernels/sizes.h"
 
 /* A worker is worth waking for about this many multiply-adds: some tens of microseconds. */
 enum { WORK_PER_WORKER = 2 * 1000 * 1000 };
+enum { MOST_THREADS = 256 };
 
 void engine_options_init(engine_options *o) {
     *o = (engine_options){.max_sequences = 1,
@@ -31,8 +31,8 @@ int engine_workers_worth(const engine *e, double n_rows) {
 /* A small model never has work for many: threads that would only wait are not started. */
 static void threads_settle(engine *e) {
     engine_options *o = &e->options;
-    if (o->n_threads <= 0) o->n_threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (o->n_threads < 1) o->n_threads = 1;
+    if (o->n_threads <= 0) o->n_threads = processors_usable();
+    if (o->n_threads > MOST_THREADS) o->n_threads = MOST_THREADS;
     double longest = (double)o->n_ctx * o->max_sequences;
     o->n_threads = engine_workers_worth(e, longest < o->prefill_chunk ? longest : o->prefill_chunk);
 }
@@ -60,7 +60,9 @@ static void storage_prepare(engine *e) {
 static status options_settle(engine *e, error *err) {
     const model_config *c = &e->model->config;
     engine_options *o = &e->options;
-    if (o->n_threads > 256) return error_set(err, ERR_ARGUMENT, "%d threads are too many (at most 256)", o->n_threads);
+    if (o->n_threads > MOST_THREADS) {
+        return error_set(err, ERR_ARGUMENT, "%d threads are too many (at most %d)", o->n_threads, MOST_THREADS);
+    }
     if (o->n_ctx <= 0) o->n_ctx = c->n_ctx < DEFAULT_CTX ? c->n_ctx : DEFAULT_CTX;
     if (o->n_ctx > c->n_ctx) {
         return error_set(err, ERR_LIMIT, "a context of %d is longer than the model's %d positions (lower --ctx-size)", o->n_ctx,
@@ -137,16 +139,12 @@ static void step_init(engine *e) {
     e->report.plan = &s->plan;
 }
 
-/* Starts the threads, so that no step has to. */
-static void team_start(engine *e) {
-    int n = e->options.n_threads;
-    if (n > 1) {
-#pragma omp parallel num_threads(n)
-        {
-            worker *w = &e->workers[omp_get_thread_num()];
-            w->n_workers = omp_get_num_threads();
-        }
-    }
+/* Starts the threads, so that no step has to. The system may give fewer than asked. */
+static status crew_prepare(engine *e, error *err) {
+    status st = crew_create(&e->crew, e->options.n_threads, err);
+    if (st != OK) return st;
+    e->options.n_threads = crew_size(e->crew);
+    return OK;
 }
 
 status engine_create(engine **out, const model *m, const engine_options *o, error *err) {
@@ -169,18 +167,19 @@ status engine_create(engine **out, const model *m, const engine_options *o, erro
         step_init(e);
         st = engine_memory_prepare(e, err);
     }
+    if (st == OK) st = crew_prepare(e, err);
     if (st != OK) {
         engine_free(e);
         return st;
     }
     storage_prepare(e);
-    team_start(e);
     *out = e;
     return OK;
 }
 
 void engine_free(engine *e) {
     if (e == NULL) return;
+    crew_free(e->crew);
     kv_cache_free(e->cache);
     blas_close(e->blas);
     pages_free(e->arena, e->arena_bytes);

@@ -1,7 +1,6 @@
 /* engine.c - running steps. What a step computes is in forward.c; how an engine comes to be, in create.c and arena.c. */
 #include "engine/engine_private.h"
 
-#include <omp.h>
 #include <string.h>
 
 #include "kernels/clock.h"
@@ -45,26 +44,22 @@ static status step_check(engine *e, const step_sequence *seqs, int n_seqs, const
     return OK;
 }
 
+static void worker_forward(void *user, int id, int n) {
+    engine *e = user;
+    worker *w = &e->workers[id];
+    w->n_workers = n;
+    forward(&e->step, w);
+}
+
 /* Runs the step on as many workers as it is worth, and adds up what they counted. */
 static void step_run(engine *e) {
-    step *s = &e->step;
-    int n = engine_workers_worth(e, s->n_rows);
+    int n = engine_workers_worth(e, e->step.n_rows);
     atomic_store(&e->team.n_arrived, 0);
     for (int i = 0; i < n; i++) e->workers[i].meter = (meter){0};
-    if (n == 1) {
-        e->workers[0].n_workers = 1;
-        forward(s, &e->workers[0]);
-    } else {
-#pragma omp parallel num_threads(n)
-        {
-            worker *w = &e->workers[omp_get_thread_num()];
-            w->n_workers = omp_get_num_threads(); /* the system may give fewer than asked */
-            forward(s, w);
-        }
-    }
+    crew_run(e->crew, n, worker_forward, e);
     e->report.counted = (term_counts){0};
     for (int i = 0; i < n; i++) term_counts_add(&e->report.counted, &e->workers[i].meter.counts);
-    e->report.n_workers = e->workers[0].n_workers;
+    e->report.n_workers = n;
 }
 
 /* Pages for all, or for none: what was taken is given back when the pool has too few for one of them. (A last page that was copied stays a copy:

@@ -2,6 +2,7 @@
 #ifndef TALLY_ENGINE_PRIVATE_H
 #define TALLY_ENGINE_PRIVATE_H
 
+#include "engine/crew.h"
 #include "engine/engine.h"
 #include "kernels/blas.h"
 
@@ -14,6 +15,7 @@ struct engine {
     weight_storage storage;
     step step;
     step_report report;
+    crew *crew;
     team team;
     worker *workers;      /* [n_threads] */
     double multiply_adds; /* of the matrices, for one row */

@@ -9,14 +9,14 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "kernels/event_count.h"
 #include "kernels/meter.h"
 
 struct kernel_set;
 
 typedef struct {
-    int n_workers;
     atomic_int n_arrived;
-    atomic_uint generation;
+    event_count all_arrived;
 } team;
 
 typedef struct {
@@ -29,7 +29,7 @@ typedef struct {
     char pad[64];         /* counters of two workers never share a cache line */
 } worker;
 
-/* All workers of the team arrive before any leaves; what was written before is seen after. Spins briefly, then yields. */
+/* All workers of the team arrive before any leaves; what was written before is seen after. Spins briefly, then sleeps. */
 void worker_barrier(worker *w);
 
 /* This worker's contiguous share [*first, *last) of n items. */

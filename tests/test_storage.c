@@ -97,7 +97,7 @@ static void store_free(stored *s) {
 /* y = x W^T by one worker. */
 static void multiply(float *y, const matrix *w, const float *x, int n_t, bool int8, const kernel_set *set) {
     size_t blocks = (size_t)n_t * (((size_t)w->n_cols + 31) / 32);
-    team t = {.n_workers = 1};
+    team t = {0};
     worker me = {.n_workers = 1, .team = &t, .kernels = set, .scratch_bytes = linear_scratch_bytes(n_t)};
     linear_mode mode = {.int8_activations = int8,
                         .quantised = {.q = room(blocks * 32), .scale = room(blocks * 4), .sum = room(blocks * 4)}};

@@ -29,10 +29,16 @@ status bench_probe_open(bench_probe *p, int n_threads, size_t bytes, const char 
     size_t each = bytes / (size_t)n_threads / 4096 * 4096 + 4096;
     p->bytes = each * (size_t)n_threads;
     p->states = calloc((size_t)n_threads, sizeof *p->states);
+    p->rates = calloc((size_t)n_threads, sizeof *p->rates);
     p->data = pages_take(p->bytes);
-    if (p->states == NULL || p->data == NULL) {
+    status st = crew_create(&p->crew, n_threads, e);
+    if (p->states == NULL || p->rates == NULL || p->data == NULL)
+        st = error_set(e, ERR_MEMORY, "out of memory for the bandwidth probe");
+    if (st == OK && crew_size(p->crew) < n_threads)
+        st = error_set(e, ERR_MEMORY, "the system gives no %d threads for the bandwidth probe (lower -t)", n_threads);
+    if (st != OK) {
         bench_probe_close(p);
-        return error_set(e, ERR_MEMORY, "out of memory for the bandwidth probe");
+        return st;
     }
     memset(p->data, 1, p->bytes);
     for (int i = 0; i < n_threads; i++) p->states[i] = (probe_state){.data = p->data + (size_t)i * each, .bytes = each};
@@ -40,26 +46,35 @@ status bench_probe_open(bench_probe *p, int n_threads, size_t bytes, const char 
 }
 
 void bench_probe_close(bench_probe *p) {
+    crew_free(p->crew);
+    free(p->rates);
     free(p->states);
     pages_free(p->data, p->bytes);
     *p = (bench_probe){0};
 }
 
+typedef struct {
+    bench_probe *probe;
+    probe_work work;
+} probe_call;
+
+static void member_run(void *user, int id, int n) {
+    (void)n;
+    probe_call *call = user;
+    probe_state *state = &call->probe->states[id];
+    uint64_t done = 0;
+    double start = clock_seconds(), now = start;
+    while (now - start < PROBE_SECONDS) {
+        done += call->work(state);
+        now = clock_seconds();
+    }
+    call->probe->rates[id] = (double)done / (now - start);
+}
+
 static double rate(bench_probe *p, probe_work work) {
     double total = 0;
-#pragma omp parallel num_threads(p->n_threads) reduction(+ : total)
-    {
-#pragma omp for schedule(static, 1)
-        for (int i = 0; i < p->n_threads; i++) {
-            uint64_t done = 0;
-            double start = clock_seconds(), now = start;
-            while (now - start < PROBE_SECONDS) {
-                done += work(&p->states[i]);
-                now = clock_seconds();
-            }
-            total += (double)done / (now - start);
-        }
-    }
+    crew_run(p->crew, p->n_threads, member_run, &(probe_call){p, work});
+    for (int i = 0; i < p->n_threads; i++) total += p->rates[i];
     return total;
 }
 

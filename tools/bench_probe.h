@@ -2,6 +2,7 @@
 #ifndef TALLY_BENCH_PROBE_H
 #define TALLY_BENCH_PROBE_H
 
+#include "engine/crew.h"
 #include "kernels/status.h"
 #include "tools/probe.h"
 
@@ -9,7 +10,9 @@ typedef struct {
     int n_threads;
     size_t bytes; /* read: of all threads together */
     probe_loop peak;
+    crew *crew;
     probe_state *states; /* [n_threads] */
+    double *rates;       /* [n_threads] a second, of the last run */
     unsigned char *data;
 } bench_probe;
 
