@@ -31,6 +31,7 @@ int engine_workers_worth(const engine *e, double n_rows) {
 /* A small model never has work for many: threads that would only wait are not started. */
 static void threads_settle(engine *e) {
     engine_options *o = &e->options;
+    e->finds_team_size = o->n_threads <= 0;
     if (o->n_threads <= 0) o->n_threads = processors_usable();
     if (o->n_threads > MOST_THREADS) o->n_threads = MOST_THREADS;
     double longest = (double)o->n_ctx * o->max_sequences;
@@ -144,6 +145,7 @@ static status crew_prepare(engine *e, error *err) {
     status st = crew_create(&e->crew, e->options.n_threads, err);
     if (st != OK) return st;
     e->options.n_threads = crew_size(e->crew);
+    e->finds_team_size = e->finds_team_size && e->options.n_threads > 1;
     return OK;
 }
 

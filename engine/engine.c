@@ -51,9 +51,15 @@ static void worker_forward(void *user, int id, int n) {
     forward(&e->step, w);
 }
 
+/* OpenBLAS does not promise the same bits for other shares of a product, so that its steps are not tried. */
+static bool engine_is_tried(const engine *e, int n_rows) {
+    return e->finds_team_size && !(e->blas != NULL && n_rows >= BLAS_ROWS);
+}
+
 /* Runs the step on as many workers as it is worth, and adds up what they counted. */
 static void step_run(engine *e) {
     int n = engine_workers_worth(e, e->step.n_rows);
+    if (engine_is_tried(e, e->step.n_rows)) n = team_size_next(&e->team_size, e->step.n_rows, n);
     atomic_store(&e->team.n_arrived, 0);
     for (int i = 0; i < n; i++) e->workers[i].meter = (meter){0};
     crew_run(e->crew, n, worker_forward, e);
@@ -92,6 +98,8 @@ status engine_step(engine *e, step_sequence *seqs, int n_seqs, float *logits, er
     for (int i = 0; i < n_seqs; i++) kv_sequence_commit(seqs[i].kv, seqs[i].n_new, e->cache);
     memcpy(e->report.op_seconds, s->op_seconds, sizeof s->op_seconds);
     e->report.seconds = clock_seconds() - start;
+    if (engine_is_tried(e, s->n_rows))
+        team_size_record(&e->team_size, s->n_rows, engine_workers_worth(e, s->n_rows), e->report.seconds);
     if (e->observer != NULL) e->observer(e->observer_user, &e->report);
     return OK;
 }
@@ -119,6 +127,13 @@ const char *engine_context_advice(const engine *e) {
 }
 int engine_n_threads(const engine *e) {
     return e->options.n_threads;
+}
+int engine_workers_found(const engine *e, int n_rows) {
+    int n = engine_workers_worth(e, n_rows);
+    return engine_is_tried(e, n_rows) ? team_size_best(&e->team_size, n_rows, n) : n;
+}
+bool engine_workers_settled(const engine *e, int n_rows) {
+    return !engine_is_tried(e, n_rows) || team_size_settled(&e->team_size, n_rows, engine_workers_worth(e, n_rows));
 }
 int engine_max_sequences(const engine *e) {
     return e->options.max_sequences;

@@ -12,7 +12,7 @@
 #include "weights/model.h"
 
 typedef struct {
-    int n_threads;          /* 0: as many as the machine's processors */
+    int n_threads;          /* most workers of a step; 0: what is fastest, found by trial (team_size.h) */
     int n_ctx;              /* most tokens of a sequence; 0: the model's own, at most DEFAULT_CTX */
     int max_sequences;      /* most sequences in one step */
     int prefill_chunk;      /* most rows of one step */
@@ -59,7 +59,10 @@ const model *engine_model(const engine *e);
 const step_report *engine_last_report(const engine *e);
 int engine_n_ctx(const engine *e);
 const char *engine_context_advice(const engine *e); /* for messages: what to do when tokens do not fit the context */
-int engine_n_threads(const engine *e);
+int engine_n_threads(const engine *e);              /* as given, or all processors; fewer where no step has work for them */
+/* How many of them a step of so many rows gets, as far as is known now; and whether the first trials are over. */
+int engine_workers_found(const engine *e, int n_rows);
+bool engine_workers_settled(const engine *e, int n_rows);
 int engine_max_rows(const engine *e);
 int engine_max_sequences(const engine *e);
 const char *engine_isa(const engine *e);

@@ -4,6 +4,7 @@
 
 #include "engine/crew.h"
 #include "engine/engine.h"
+#include "engine/team_size.h"
 #include "kernels/blas.h"
 
 struct engine {
@@ -16,6 +17,8 @@ struct engine {
     step step;
     step_report report;
     crew *crew;
+    bool finds_team_size; /* no number of threads was given */
+    team_size team_size;
     team team;
     worker *workers;      /* [n_threads] */
     double multiply_adds; /* of the matrices, for one row */

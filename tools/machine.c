@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernels/processors.h"
 #include "tools/machine_private.h"
 
 /* What follows "model name" in /proc/cpuinfo; "unknown" where there is none. */
@@ -36,9 +36,7 @@ static size_t cache_size(int name, size_t otherwise) {
 static void identify(machine *m) {
     memset(m, 0, sizeof *m);
     read_cpu_name(m->cpu, sizeof m->cpu);
-    cpu_set_t set;
-    m->n_threads = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (m->n_threads < 1) m->n_threads = 1;
+    m->n_threads = processors_usable();
     m->l1 = cache_size(_SC_LEVEL1_DCACHE_SIZE, (size_t)32 << 10);
     m->l2 = cache_size(_SC_LEVEL2_CACHE_SIZE, (size_t)512 << 10);
     m->l3 = cache_size(_SC_LEVEL3_CACHE_SIZE, 0);
