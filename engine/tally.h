@@ -29,7 +29,7 @@ typedef struct {
     const char *kv_type; /* "f32", "f16", "int8" */
     const char *isa;     /* "auto", "portable", "avx2", "avx512", "neon" */
     const char *layout;  /* a layout file for a model of one's own, or NULL */
-    int n_threads;       /* 0: all processors */
+    int n_threads;       /* 0: as many as are fastest, found by trial */
     int n_ctx;           /* most tokens of a sequence; 0: the model's, at most 4096 */
     int max_sequences;   /* most sequences in one decode step */
     int prefill_chunk;   /* most rows of one step */

@@ -6,6 +6,7 @@
 #include "kernels/clock.h"
 #include "tools/bench_probe.h"
 
+static const double SETTLE_SECONDS = 1;
 enum { MOST_REPEATS = 200, LEAST_REPEATS = 3, BURST = 16 };
 
 typedef struct {
@@ -95,7 +96,18 @@ static status case_measure(bench_result *out, runner *r, bench_probe *p, double 
     return OK;
 }
 
-/* The warm-up is the run whose counts are kept; it also says how many workers a step gets. */
+/* Runs until the number of workers is found, for at most so long. */
+static status case_settle(bench_result *out, runner *r, double seconds, error *e) {
+    engine *g = r->s->engine;
+    int n_rows = r->work.n < engine_max_rows(g) ? r->work.n : engine_max_rows(g);
+    double end = clock_seconds() + seconds, unused;
+    status st = OK;
+    while (st == OK && !engine_workers_settled(g, n_rows) && clock_seconds() < end) st = runner_run(r, &unused, e);
+    out->n_threads = engine_workers_found(g, n_rows);
+    return st;
+}
+
+/* The warm-up is the run whose counts are kept. */
 static status case_count(bench_result *out, runner *r, error *e) {
     double unused;
     term_counts counts = {0};
@@ -109,7 +121,6 @@ static status case_count(bench_result *out, runner *r, error *e) {
     out->bytes = (double)(term_class_sum(&counts, CLASS_WEIGHT_BYTES) + term_class_sum(&counts, CLASS_KV_BYTES) +
                           term_class_sum(&counts, CLASS_LOGIT_BYTES)) /
                  steps;
-    out->n_threads = engine_last_report(g)->n_workers;
     out->storage = dtype_info(engine_storage(g)->layers[0][MATRIX_Q].type)->name;
     out->isa = engine_isa(g);
     return OK;
@@ -140,6 +151,7 @@ status bench_case_run(bench_result *out, bool *fits, session *s, const session_o
     bench_probe p = {0};
     st = runner_open(&r, s, work, e);
     if (st == OK) st = case_count(out, &r, e);
+    if (st == OK) st = case_settle(out, &r, seconds < SETTLE_SECONDS ? SETTLE_SECONDS : seconds, e);
     bool int8 = st == OK && strcmp(out->storage, "q8_0") == 0 && o->activations == 0 && o->matmul == 0;
     if (st == OK) st = bench_probe_open(&p, out->n_threads, (size_t)out->bytes, out->isa, int8, e);
     if (st == OK) {

@@ -1,7 +1,7 @@
 /* bench_case.h - one measurement of tally bench: a prefill length, or a decode batch at a context.
  *
  * Each repeat is: the read probe, the peak probe, then the work; so that all three meet the machine in the same state. The figures are
- * medians over the repeats; bytes and FLOPs are those that the step's counters gave. */
+ * medians over the repeats (of which the engine's later trials of other numbers of workers are a part); bytes and FLOPs are those that the step's counters gave. */
 #ifndef TALLY_BENCH_CASE_H
 #define TALLY_BENCH_CASE_H
 
@@ -20,7 +20,7 @@ typedef struct {
 typedef struct {
     bench_work work;
     const char *storage, *isa; /* of the query matrix; the kernels in use */
-    int n_threads;             /* workers that the step used */
+    int n_threads;             /* workers of a step: found before anything was measured, where no -t was given */
     int n_repeats;
     bench_spread tokens;               /* a second, of all sequences together */
     double seconds;                    /* median: a whole prefill, or one decode step */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/sample.h"
+#include "kernels/clock.h"
 #include "tools/plot.h"
 #include "tools/quantity.h"
 #include "tools/roofs.h"
@@ -14,6 +15,7 @@ typedef struct {
     int batch, context;
     double predicted, measured, low, high; /* seconds a step; predicted 0: the machine is not known */
     uint64_t flops, bytes;                 /* of the middle step */
+    int n_workers;                         /* of its steps: as given, or as found before they were timed */
 } point;
 
 /* B sequences with C tokens each, so that every decode step starts from there. */
@@ -34,10 +36,22 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Decodes, again and again from the same place, until the number of workers is found: some seconds at most. */
+static status workers_settle(session *s, kv_sequence **seqs, const int *ids, int B, float *logits, error *e) {
+    double end = clock_seconds() + 2;
+    status st = OK;
+    while (st == OK && !engine_workers_settled(s->engine, B) && clock_seconds() < end) {
+        st = engine_decode(s->engine, seqs, ids, B, logits, e);
+        for (int b = 0; b < B; b++) kv_sequence_truncate(seqs[b], seqs[b]->n_tokens - 1, engine_cache(s->engine));
+    }
+    return st;
+}
+
 /* Decode steps from the filled caches; the first two only warm up. */
 static status time_steps(session *s, kv_sequence **seqs, int B, int n_steps, float *logits, ledger *l, error *e) {
     int *ids = calloc((size_t)B, sizeof *ids);
     status st = ids == NULL ? error_set(e, ERR_MEMORY, "out of memory for %d sequences", B) : OK;
+    if (st == OK) st = workers_settle(s, seqs, ids, B, logits, e);
     for (int i = 0; i < n_steps + 2 && st == OK; i++) {
         if (i == 2) engine_observe(s->engine, ledger_observe, l);
         for (int b = 0; b < B; b++) ids[b] = (i * 31 + b) % s->model->config.n_vocab;
@@ -85,7 +99,8 @@ static status point_run(point *p, session *s, session_options so, int n_steps, c
     if (seqs == NULL || logits == NULL) st = error_set(e, ERR_MEMORY, "out of memory for %d sequences", B);
     if (st == OK) st = fill_caches(s, seqs, B, C, logits, e);
     if (st == OK) st = time_steps(s, seqs, B, n_steps, logits, &l, e);
-    roof_setting on = roof_setting_of(s, &so);
+    p->n_workers = engine_workers_found(s->engine, B);
+    roof_setting on = roof_setting_of(s, &so, p->n_workers);
     if (st == OK) st = point_summarise(p, &l, m, &on, e);
     if (st == OK && !ledger_agrees(&l)) *agrees = false;
     for (int b = 0; seqs != NULL && b < B; b++) kv_sequence_free(seqs[b], engine_cache(s->engine));
@@ -123,10 +138,10 @@ static void print_crossover(const char *words, double b) {
 }
 
 static void points_print(const point *p, size_t n) {
-    printf("%6s %8s %14s %14s %20s %14s %14s %14s\n", "batch", "context", "predicted", "measured", "low .. high", "tokens/s",
-           "FLOPs", "bytes");
+    printf("%6s %8s %8s %14s %14s %20s %14s %14s %14s\n", "batch", "context", "threads", "predicted", "measured", "low .. high",
+           "tokens/s", "FLOPs", "bytes");
     for (size_t i = 0; i < n; i++) {
-        printf("%6d %8d %14s", p[i].batch, p[i].context,
+        printf("%6d %8d %8d %14s", p[i].batch, p[i].context, p[i].n_workers,
                p[i].predicted > 0 ? format_rounded(p[i].predicted, UNIT_SECONDS, UNITS_DECIMAL).text : "-");
         printf(" %14s", format_rounded(p[i].measured, UNIT_SECONDS, UNITS_DECIMAL).text);
         printf(" %9s", format_rounded(p[i].low, UNIT_SECONDS, UNITS_DECIMAL).text);
@@ -137,21 +152,22 @@ static void points_print(const point *p, size_t n) {
 }
 
 static void points_csv(const point *p, size_t n) {
-    puts("batch,context,predicted_seconds,measured_seconds,low_seconds,high_seconds,tokens_per_second,flops,bytes");
+    puts("batch,context,predicted_seconds,measured_seconds,low_seconds,high_seconds,tokens_per_second,flops,bytes,threads");
     for (size_t i = 0; i < n; i++) {
-        printf("%d,%d,%.9g,%.9g,%.9g,%.9g,%.9g,%llu,%llu\n", p[i].batch, p[i].context, p[i].predicted, p[i].measured, p[i].low,
-               p[i].high, p[i].batch / p[i].measured, (unsigned long long)p[i].flops, (unsigned long long)p[i].bytes);
+        printf("%d,%d,%.9g,%.9g,%.9g,%.9g,%.9g,%llu,%llu,%d\n", p[i].batch, p[i].context, p[i].predicted, p[i].measured,
+               p[i].low, p[i].high, p[i].batch / p[i].measured, (unsigned long long)p[i].flops, (unsigned long long)p[i].bytes,
+               p[i].n_workers);
     }
 }
 
 static void points_json(const point *p, size_t n, const char *name, double predicted, double measured) {
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
-        json_array_append_new(list, json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "batch", p[i].batch, "context",
-                                              p[i].context, "predicted_seconds", p[i].predicted, "measured_seconds",
+        json_array_append_new(list, json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:i}", "batch", p[i].batch,
+                                              "context", p[i].context, "predicted_seconds", p[i].predicted, "measured_seconds",
                                               p[i].measured, "low_seconds", p[i].low, "high_seconds", p[i].high,
                                               "tokens_per_second", p[i].batch / p[i].measured, "flops", (json_int_t)p[i].flops,
-                                              "bytes", (json_int_t)p[i].bytes));
+                                              "bytes", (json_int_t)p[i].bytes, "threads", p[i].n_workers));
     }
     json_t *o = json_pack("{s:s, s:o}", "model", name, "points", list);
     if (predicted > 0 && !isinf(predicted)) json_object_set_new(o, "predicted_crossover", json_real(predicted));
@@ -210,7 +226,7 @@ status check_sweep_run(session *s, const session_options *so, const check_sweep 
     for (size_t i = 0; st == OK && i < v->n; i++) st = point_run(&p[i], s, *so, c->n_steps, m, agrees, e);
     if (st == OK) {
         bool over_batch = strcmp(v->variable, "batch") == 0;
-        roof_setting on = roof_setting_of(s, so);
+        roof_setting on = roof_setting_of(s, so, p[v->n - 1].n_workers);
         double predicted = over_batch ? predicted_crossover(p, v->n, m, &on) : 0,
                measured = over_batch ? measured_crossover(p, v->n) : 0;
         if (c->json) {

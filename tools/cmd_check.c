@@ -92,7 +92,7 @@ static void check_print(const session *s, const ledger *l, const machine *m, con
         residual parts[N_RESIDUALS];
         residuals_make(parts, &sum, &s->model->config, w, kv_types[o->session.kv_type]);
         residuals_print(parts, stdout);
-        roof_setting on = roof_setting_of(s, &o->session);
+        roof_setting on = roof_setting_of(s, &o->session, sum.n_workers_most);
         roofs r;
         if (m != NULL && roofs_compute(&r, &sum, m, &on)) roofs_print(&r, &sum, stdout);
     }
@@ -118,7 +118,7 @@ static void add_roofs(json_t *j, const session *s, const ledger *l, const machin
     json_t *all = json_object();
     for (int p = 0; p < N_PHASES && m != NULL; p++) {
         ledger_entry sum = ledger_sum(l, (phase)p);
-        roof_setting on = roof_setting_of(s, &o->session);
+        roof_setting on = roof_setting_of(s, &o->session, sum.n_workers_most);
         roofs r;
         if (roofs_compute(&r, &sum, m, &on)) json_object_set_new(all, phase_names[p], roofs_json(&r));
     }

@@ -30,6 +30,7 @@ void ledger_observe(void *user, const step_report *r) {
     }
     ledger_entry *s = &l->entries[l->n++];
     *s = (ledger_entry){.phase = l->phase, .n_steps = 1, .counted = r->counted, .seconds = r->seconds};
+    s->n_workers_least = s->n_workers_most = r->n_workers;
     memcpy(s->op_seconds, r->op_seconds, sizeof s->op_seconds);
     cost_predict(&s->predicted, l->config, r->plan);
     for (int i = 0; i < r->plan->n_sequences; i++) {
@@ -43,6 +44,8 @@ void ledger_observe(void *user, const step_report *r) {
 }
 
 static void entry_add(ledger_entry *sum, const ledger_entry *s) {
+    if (sum->n_steps == 0 || s->n_workers_least < sum->n_workers_least) sum->n_workers_least = s->n_workers_least;
+    if (s->n_workers_most > sum->n_workers_most) sum->n_workers_most = s->n_workers_most;
     sum->n_steps += s->n_steps;
     sum->n_rows += s->n_rows;
     sum->n_logit_rows += s->n_logit_rows;
@@ -102,6 +105,8 @@ static void print_measured(const ledger_entry *s, FILE *out) {
     double flops = (double)term_flops_sum(&s->counted), bytes = (double)term_bytes_sum(&s->counted);
     fprintf(out, "  measured: %s for %s %s", format_rounded(s->seconds, UNIT_SECONDS, UNITS_DECIMAL).text,
             format_exact((uint64_t)s->n_steps).text, s->n_steps == 1 ? "step" : "steps");
+    if (s->n_workers_least < s->n_workers_most) fprintf(out, " on %d to %d threads", s->n_workers_least, s->n_workers_most);
+    if (s->n_workers_least == s->n_workers_most && s->n_workers_most > 1) fprintf(out, " on %d threads", s->n_workers_most);
     if (s->seconds > 0) {
         fprintf(out, ", %s", format_rounded((double)s->n_rows / s->seconds, UNIT_TOKENS_PER_SECOND, UNITS_DECIMAL).text);
         fprintf(out, ", %s", format_rounded(flops / s->seconds, UNIT_FLOPS_PER_SECOND, UNITS_DECIMAL).text);
@@ -154,9 +159,10 @@ static json_t *terms_json(const term_counts *c) {
 static json_t *entry_json(const ledger_entry *s) {
     json_t *ops = json_object();
     for (int i = 0; i < N_OPS; i++) json_object_set_new(ops, step_op_names[i], json_real(s->op_seconds[i]));
-    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:b, s:f, s:o}", "phase", phase_names[s->phase], "n_steps",
-                     s->n_steps, "n_rows", (json_int_t)s->n_rows, "n_logit_rows", (json_int_t)s->n_logit_rows, "n_sequences",
-                     (json_int_t)s->n_sequences, "n_cached", (json_int_t)s->n_cached, "n_visible", (json_int_t)s->n_visible,
+    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:b, s:f, s:o}", "phase", phase_names[s->phase],
+                     "n_steps", s->n_steps, "n_rows", (json_int_t)s->n_rows, "n_logit_rows", (json_int_t)s->n_logit_rows,
+                     "n_sequences", (json_int_t)s->n_sequences, "n_cached", (json_int_t)s->n_cached, "n_visible",
+                     (json_int_t)s->n_visible, "n_workers_least", s->n_workers_least, "n_workers_most", s->n_workers_most,
                      "predicted", terms_json(&s->predicted), "counted", terms_json(&s->counted), "agrees", entry_agrees(s),
                      "seconds", s->seconds, "op_seconds", ops);
 }

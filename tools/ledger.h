@@ -17,6 +17,7 @@ typedef struct {
     int n_steps;
     uint64_t n_rows, n_logit_rows, n_sequences; /* summed over steps */
     uint64_t n_cached;                          /* tokens in the cache before the step, over sequences */
+    int n_workers_least, n_workers_most;        /* of a step */
     uint64_t n_visible;                         /* keys that the last row of the last sequence sees: L */
     term_counts predicted, counted;
     double seconds, op_seconds[N_OPS];

@@ -46,10 +46,10 @@ static roof_row row_of(roof_op op, const ledger_entry *s) {
     return r;
 }
 
-roof_setting roof_setting_of(const session *s, const session_options *o) {
+roof_setting roof_setting_of(const session *s, const session_options *o, int n_threads) {
     bool int8_weights = engine_storage(s->engine)->layers[0][MATRIX_Q].type == DTYPE_Q8_0;
     return (roof_setting){.isa = engine_isa(s->engine),
-                          .n_threads = engine_last_report(s->engine)->n_workers,
+                          .n_threads = n_threads,
                           .int8_products = int8_weights && o->activations == 0 && o->matmul == 0};
 }
 

@@ -37,8 +37,8 @@ typedef struct {
     bool int8_products;
 } roof_setting;
 
-/* Of the last step that the session's engine ran. */
-roof_setting roof_setting_of(const session *s, const session_options *o);
+/* Of steps that the session's engine ran on so many threads. */
+roof_setting roof_setting_of(const session *s, const session_options *o, int n_threads);
 
 /* The peak that matrix products of this setting run at: int8 dot products, or fp32. NULL: not measured. */
 const machine_probe *roof_product_peak(const machine *m, const roof_setting *on);

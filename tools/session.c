@@ -21,7 +21,7 @@ size_t session_option_rows(session_options *o, option *rows) {
         {"weights", 0, OPTION_CHOICE, &o->weights, "auto|f32|f16|int8", "how weights are stored (auto: as the file has them)",
          0, 0},
         {"kv-type", 0, OPTION_CHOICE, &o->kv_type, "f32|f16|int8", "how K and V are stored (f16)", 0, 0},
-        {"threads", 't', OPTION_INT, &o->n_threads, "N", "threads (all processors)", 1, 256},
+        {"threads", 't', OPTION_INT, &o->n_threads, "N", "threads (found by trial, at most all processors)", 1, 256},
         {"ctx-size", 'c', OPTION_INT, &o->n_ctx, "N", "most tokens of a sequence (the model's, at most 4096)", 1, INT_MAX},
         {"page-size", 0, OPTION_INT, &o->page_size, "N", "tokens a page of the KV cache (16)", 1, 65536},
         {"kv-mem", 0, OPTION_SIZE, &o->kv_mem, "SIZE", "size of the KV cache's pool, as 64MiB", 1, 1e18},
