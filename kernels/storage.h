@@ -8,7 +8,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "kernels/dtype.h"
 #include "kernels/kernels.h"
@@ -47,23 +46,5 @@ struct storage_traits {
     /* One output, plainly: a row (as unpack gives it) times x, [n], in the order in which the portable kernels add; the same bits. */
     float (*dot)(const void *row, const float *x, size_t n, size_t group);
 };
-
-/* Reads `width` streams of n pieces of `size` bytes and writes one. Inlined with width and size known, the loop over rows unrolls.
- * Rows of a mapped file may lie at odd addresses: every piece is moved with memcpy. */
-static inline void panel_interleave(unsigned char *out, const unsigned char *rows, size_t stride, int width, size_t n,
-                                    size_t size) {
-    if (width == 16) {
-        for (size_t k = 0; k < n; k++, out += 16 * size)
-            for (size_t r = 0; r < 16; r++) memcpy(out + size * r, rows + r * stride + size * k, size);
-    } else {
-        for (size_t k = 0; k < n; k++, out += (size_t)width * size)
-            for (size_t r = 0; r < (size_t)width; r++) memcpy(out + size * r, rows + r * stride + size * k, size);
-    }
-}
-
-/* The pieces of row r out of a panel: undoes panel_interleave. */
-static inline void panel_gather(unsigned char *out, const unsigned char *panel, int width, int r, size_t n, size_t size) {
-    for (size_t k = 0; k < n; k++) memcpy(out + k * size, panel + (k * (size_t)width + (size_t)r) * size, size);
-}
 
 #endif

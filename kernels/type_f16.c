@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "kernels/blocks.h"
+#include "kernels/interleave.h"
 #include "kernels/storage.h"
 
 static uint32_t bits_of(float x) {

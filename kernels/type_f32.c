@@ -1,5 +1,6 @@
 /* type_f32.c - fp32 as a storage of weights. In a panel: k=0: r0 r1 ... | k=1: r0 r1 ... */
 #include "kernels/blocks.h"
+#include "kernels/interleave.h"
 #include "kernels/storage.h"
 
 void decode_f32(float *out, const void *in, size_t n) {

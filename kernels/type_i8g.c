@@ -6,6 +6,7 @@
  *
  * x[k] = scale[k / group] * q[k] */
 #include "kernels/blocks.h"
+#include "kernels/interleave.h"
 #include "kernels/sizes.h"
 #include "kernels/storage.h"
 

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "kernels/blocks.h"
+#include "kernels/interleave.h"
 #include "kernels/sizes.h"
 #include "kernels/storage.h"
 

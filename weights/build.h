@@ -26,7 +26,9 @@ typedef struct row_source {
     bool stays; /* `mapped` lies in a file that stays mapped: the model may use it where it is */
     /* Rows first ... first+n-1, n <= PANEL_ROWS; scratch: n * (row_bytes + scales). Called from several threads. */
     void (*rows)(const struct row_source *self, int first, int n, void *scratch, raw_rows *out);
-    const void *from; /* for `rows` */
+    /* These rows are done with: what memory they took may go (asked for again, they come again). NULL: nothing to let go. */
+    void (*forget)(const struct row_source *self, int first, int n);
+    const void *from; /* for both */
 } row_source;
 
 /* What gives the tensors. */

@@ -1,12 +1,16 @@
 #include "weights/fill.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "kernels/sizes.h"
 
 /* Matrices smaller than this are not worth waking threads for. */
 #define TEAM_BYTES ((size_t)1 << 18)
+/* Threads take pieces of about this size, the next one as soon as they are free: a fresh huge page each, and no more of the source in
+ * memory than a piece for each thread. */
+#define PIECE_BYTES ((size_t)2 << 20)
 
 /* A thread's scratch: the source's rows, the same as fp32, the same in the storage type. Every part is a multiple of 64 bytes. */
 typedef struct {
@@ -119,26 +123,37 @@ static void fill_panel(const matrix *w, unsigned char *out, const row_source *fr
     put_rows(w, out, first, n, &raw);
 }
 
-/* Panels first ... end-1, one after another. */
-static void fill_panels(const matrix *w, void *out, const row_source *from, int first, int end, void *scratch,
-                        fill_counts *counts) {
+/* Panels first ... end-1, one after another; then their rows in the source are done with. */
+static void fill_piece(const matrix *w, void *out, const row_source *from, int first, int end, void *scratch,
+                       fill_counts *counts) {
     for (int p = first; p < end; p++) fill_panel(w, out, from, p, scratch, counts);
+    int row = first * PANEL_ROWS, end_row = end * PANEL_ROWS < w->n_rows ? end * PANEL_ROWS : w->n_rows;
+    if (from->forget != NULL) from->forget(from, row, end_row - row);
+}
+
+/* Panels of a piece: of PIECE_BYTES, or less where there are threads for more. */
+static int piece_panels(const matrix *w, int n_threads) {
+    size_t most = PIECE_BYTES / (PANEL_ROWS * w->row_bytes);
+    int share = (matrix_n_panels(w) + n_threads - 1) / n_threads;
+    return most < 1 ? 1 : most < (size_t)share ? (int)most : share;
 }
 
 void fill_matrix(const matrix *w, void *out, const row_source *from, void *scratch, size_t scratch_bytes, int n_threads,
                  fill_counts *counts) {
     uint64_t over = 0, under = 0;
-    int n_panels = matrix_n_panels(w);
+    if (matrix_bytes(w) < TEAM_BYTES) n_threads = 1;
+    int n_panels = matrix_n_panels(w), step = piece_panels(w, n_threads);
     /* A team is started only where there is work for it. */
-    if (n_threads == 1 || matrix_bytes(w) < TEAM_BYTES) {
-        fill_panels(w, out, from, 0, n_panels, scratch, counts);
+    if (n_threads == 1) {
+        for (int p = 0; p < n_panels; p += step)
+            fill_piece(w, out, from, p, n_panels - p < step ? n_panels : p + step, scratch, counts);
         return;
     }
-#pragma omp parallel for num_threads(n_threads) schedule(static) reduction(+ : over, under)
-    for (int i = 0; i < n_threads; i++) {
+#pragma omp parallel for num_threads(n_threads) schedule(dynamic) reduction(+ : over, under)
+    for (int p = 0; p < n_panels; p += step) {
         fill_counts mine = {0, 0};
-        int first = (int)((int64_t)n_panels * i / n_threads), end = (int)((int64_t)n_panels * (i + 1) / n_threads);
-        fill_panels(w, out, from, first, end, (unsigned char *)scratch + (size_t)i * scratch_bytes, &mine);
+        unsigned char *own = (unsigned char *)scratch + (size_t)omp_get_thread_num() * scratch_bytes;
+        fill_piece(w, out, from, p, n_panels - p < step ? n_panels : p + step, own, &mine);
         over += mine.n_overflow, under += mine.n_underflow;
     }
     counts->n_overflow += over, counts->n_underflow += under;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "weights/container.h"
+
 static const unsigned char *at(const void *base, int64_t element, dtype type) {
     const dtype_traits *t = dtype_info(type);
     return (const unsigned char *)base + element / t->block_elems * t->block_bytes;
@@ -66,6 +68,10 @@ static void plain_rows(const row_source *self, int first, int n, void *scratch, 
     if (self->type != DTYPE_I8G) return;
     out->scale_stride = (size_t)l->open_slot->n_cols / (size_t)self->group * sizeof(float);
     out->scales = (const unsigned char *)self->mapped_scales + (size_t)first * out->scale_stride;
+}
+
+static void forget_plain(const row_source *self, int first, int n) {
+    file_forget((const unsigned char *)self->mapped + (size_t)first * self->row_bytes, (size_t)n * self->row_bytes);
 }
 
 /* sin and cos of pos / 10000^(2i/d): side by side (Vaswani et al. 2017), or all sines first (tensor2tensor). */
@@ -148,6 +154,7 @@ static void tensor_source(const file_tensors *l, const slot *s, row_source *out)
     if (t->type == DTYPE_I8G)
         out->mapped_scales = (const unsigned char *)l->bytes[0].scales + first / t->group * (int64_t)sizeof(float);
     out->stays = l->bytes[0].in_place;
+    if (l->bytes[0].n_mapped > 0) out->forget = forget_plain;
 }
 
 static status file_open(void *self, const slot *s, row_source *out, const char **name, error *e) {
