@@ -3,24 +3,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
+#include "tests/peak.h"
 
 /* llama2.c's version 1: 24 M weights, tied. */
 enum { DIM = 384, HIDDEN = 1024, LAYERS = 8, HEADS = 6, VOCAB = 24000, CTX = 512 };
@@ -56,23 +47,6 @@ static void write_prompts(const char *path) {
     assert_int_equal(fclose(f), 0);
 }
 
-/* Runs the program with stderr in a file; its peak in bytes. */
-static double peak_of(const char *const *argv, const char *err_path) {
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        int err = open(err_path, O_WRONLY | O_CREAT | O_TRUNC, 0600), null = open("/dev/null", O_RDWR);
-        dup2(null, 0), dup2(null, 1), dup2(err, 2);
-        execv(argv[0], (char *const *)(uintptr_t)argv);
-        _exit(127);
-    }
-    int exit_status;
-    struct rusage usage;
-    assert_int_equal(wait4(pid, &exit_status, 0, &usage), pid);
-    assert_int_equal(exit_status, 0);
-    return 1024.0 * (double)usage.ru_maxrss;
-}
-
 static double total_said(const char *path) {
     json_t *o = json_load_file(path, 0, NULL);
     assert_non_null(o);
@@ -84,10 +58,7 @@ static double total_said(const char *path) {
 
 static void the_predicted_peak_of_a_model_read_whole_is_the_measured_one(void **state) {
     (void)state;
-#ifdef SANITIZED
-    print_message("SKIP: a sanitizer's own memory hides the program's\n");
-    skip();
-#endif
+    SKIP_WHERE_SANITIZED();
     const char *tally = getenv("TALLY");
     if (tally == NULL) tally = "build/release/tally";
     char folder[] = "/tmp/tally-peak-XXXXXX", model[64], prompts[64], err[64];

@@ -149,6 +149,7 @@ status reader_open_source(reader *r, const char *path, error *e) {
     status result = file_map(path, &s->data, &s->size, e);
     s->mapped = s->data != NULL;
     if (result == OK) result = source_start(r, s, e);
+    if (s->mapped) file_forget(s->data, s->data, s->size); /* what was read of it is a tree by now */
     if (result != OK && e != NULL && strncmp(e->message, path, strlen(path)) != 0) error_prefix(e, path);
     return result;
 }
@@ -254,7 +255,8 @@ status tensor_read(checkpoint *c, const tensor *t, tensor_bytes *out, error *e) 
     source *s = &r->sources[t->shard];
     *out = (tensor_bytes){0};
     if (s->container->read == NULL) {
-        *out = (tensor_bytes){.data = s->data + t->offset, .in_place = true, .n_mapped = s->mapped ? t->span : 0};
+        *out = (tensor_bytes){.data = s->data + t->offset, .in_place = true};
+        if (s->mapped) out->map = s->data, out->n_mapped = t->span;
         if (t->group > 0) out->scales = s->data + t->scales_offset;
         return OK;
     }
@@ -268,6 +270,6 @@ status tensor_read(checkpoint *c, const tensor *t, tensor_bytes *out, error *e) 
 
 void tensor_release(tensor_bytes *b) {
     free(b->owned);
-    file_forget(b->data, b->n_mapped);
+    file_forget(b->map, b->data, b->n_mapped);
     *b = (tensor_bytes){0};
 }

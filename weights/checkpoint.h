@@ -69,7 +69,8 @@ typedef struct {
     const void *data;
     const void *scales;
     bool in_place;
-    size_t n_mapped; /* in_place: bytes from data on whose memory tensor_release lets go */
+    const void *map; /* in_place: where the mapped file begins, or NULL: the bytes are the caller's */
+    size_t n_mapped; /* bytes from data on whose memory tensor_release lets go */
     void *owned;     /* what tensor_release frees */
 } tensor_bytes;
 status tensor_read(checkpoint *c, const tensor *t, tensor_bytes *out, error *e);

@@ -67,8 +67,9 @@ status reader_open_source(reader *r, const char *path, error *e);
 /* Maps a regular file read-only. An empty file gives data NULL. */
 status file_map(const char *path, const uint8_t **data, size_t *size, error *e);
 void file_unmap(const uint8_t *data, size_t size);
-/* Lets the system take back the memory behind n bytes of a mapping: they are read from the file again when they are looked at again. */
-void file_forget(const void *data, size_t n);
+/* Lets the system take back the memory behind n bytes of a mapping that begins at map (NULL: nothing is done), and behind what the system
+ * put there unasked before them: they are read from the file again when they are looked at again. */
+void file_forget(const void *map, const void *data, size_t n);
 
 /* Opens the weight files of a folder (c->folder). */
 status folder_open(reader *r, error *e);

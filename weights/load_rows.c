@@ -71,7 +71,9 @@ static void plain_rows(const row_source *self, int first, int n, void *scratch, 
 }
 
 static void forget_plain(const row_source *self, int first, int n) {
-    file_forget((const unsigned char *)self->mapped + (size_t)first * self->row_bytes, (size_t)n * self->row_bytes);
+    const file_tensors *l = self->from;
+    const unsigned char *rows = (const unsigned char *)self->mapped + (size_t)first * self->row_bytes;
+    file_forget(l->bytes[0].map, rows, (size_t)n * self->row_bytes);
 }
 
 /* sin and cos of pos / 10000^(2i/d): side by side (Vaswani et al. 2017), or all sines first (tensor2tensor). */
@@ -154,7 +156,7 @@ static void tensor_source(const file_tensors *l, const slot *s, row_source *out)
     if (t->type == DTYPE_I8G)
         out->mapped_scales = (const unsigned char *)l->bytes[0].scales + first / t->group * (int64_t)sizeof(float);
     out->stays = l->bytes[0].in_place;
-    if (l->bytes[0].n_mapped > 0) out->forget = forget_plain;
+    if (l->bytes[0].map != NULL) out->forget = forget_plain;
 }
 
 static status file_open(void *self, const slot *s, row_source *out, const char **name, error *e) {

@@ -35,9 +35,13 @@ void file_unmap(const uint8_t *data, size_t size) {
     if (data != NULL) munmap((void *)(uintptr_t)data, size);
 }
 
-void file_forget(const void *data, size_t n) {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)data / page * page, end = (uintptr_t)data + n;
-    if (n > 0)
-        madvise((void *)first, (size_t)(end - first),
-                MADV_DONTNEED); /* a private mapping that nobody writes: nothing is lost */
+/* A look at one page of a file makes its cached neighbours present too, as far as this. */
+enum { FAULT_AROUND = 64 << 10 };
+
+void file_forget(const void *map, const void *data, size_t n) {
+    if (map == NULL || n == 0) return;
+    size_t before = (size_t)((uintptr_t)data - (uintptr_t)map), page = (size_t)sysconf(_SC_PAGESIZE);
+    if (before > FAULT_AROUND) before = FAULT_AROUND;
+    uintptr_t first = ((uintptr_t)data - before) / page * page, end = (uintptr_t)data + n;
+    madvise((void *)first, (size_t)(end - first), MADV_DONTNEED); /* a private mapping that nobody writes: nothing is lost */
 }
