@@ -75,5 +75,7 @@ float bf16_to_f32(uint16_t h);
 
 /* Is x out of the range of fp16 (finite, but infinite after rounding)? */
 bool f16_overflows(float x);
+/* Of n numbers, adds how many do so, and how many are not zero but become zero. */
+void f16_count_misfits(const float *x, size_t n, uint64_t *n_overflow, uint64_t *n_underflow);
 
 #endif

@@ -22,28 +22,22 @@ static float float_of(uint32_t bits) {
     return x;
 }
 
-/* Drops the lowest `shift` bits: to nearest, halves to even. */
-static uint32_t shift_to_even(uint32_t x, int shift) {
-    uint32_t half = 1u << (shift - 1), odd = (x >> shift) & 1;
-    return (x + half - 1 + odd) >> shift;
+/* Every case is computed and one is chosen, without a branch: loops over this become vectors. */
+static inline uint16_t half_of(float x) {
+    uint32_t sign = bits_of(x) >> 16 & 0x8000, magnitude = bits_of(x) & 0x7fffffff;
+    /* 2^-14 and above: the bias goes from 127 to 15, and 13 bits are dropped: to nearest, halves to even. */
+    uint32_t normal = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    /* Subnormal: next to 1/2 an fp32 is a multiple of 2^-24, so that the addition rounds as fp16 does. */
+    uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+    uint32_t nan = 0x7e00 | (magnitude >> 13 & 0x3ff); /* made quiet, the upper payload kept */
+    uint32_t half = magnitude < 0x38800000 ? subnormal : normal;
+    half = magnitude >= 0x477ff000 ? 0x7c00 : half; /* 65520 and above lie nearer to 2^16 than to 65504 */
+    half = magnitude > 0x7f800000 ? nan : half;
+    return (uint16_t)(sign | half);
 }
 
 uint16_t f32_to_f16(float x) {
-    uint32_t sign = bits_of(x) >> 16 & 0x8000, magnitude = bits_of(x) & 0x7fffffff;
-    uint32_t half;
-    if (magnitude > 0x7f800000) {
-        half = 0x7e00 | (magnitude >> 13 & 0x3ff); /* NaN: made quiet, the upper payload kept */
-    } else if (magnitude >= 0x477ff000) {
-        half = 0x7c00; /* 65520 and above lie nearer to 2^16 than to 65504 */
-    } else if (magnitude >= 0x38800000) {
-        half = shift_to_even(magnitude - (112u << 23), 13); /* 2^-14 and above: the bias goes from 127 to 15 */
-    } else if (magnitude >= 102u << 23) {
-        uint32_t fraction = (magnitude & 0x7fffff) | 0x800000; /* subnormal: a multiple of 2^-24 */
-        half = shift_to_even(fraction, 126 - (int)(magnitude >> 23));
-    } else {
-        half = 0; /* below 2^-25, half of the smallest subnormal */
-    }
-    return (uint16_t)(sign | half);
+    return half_of(x);
 }
 
 float f16_to_f32(uint16_t h) {
@@ -63,6 +57,20 @@ bool f16_overflows(float x) {
     return isfinite(x) && fabsf(x) >= 65520.0f;
 }
 
+void f16_count_misfits(const float *x, size_t n, uint64_t *n_overflow, uint64_t *n_underflow) {
+    while (n > 0) {
+        uint32_t over = 0, under = 0;
+        size_t some = n < 4096 ? n : 4096; /* counters as wide as the elements */
+        for (size_t i = 0; i < some; i++) {
+            uint32_t magnitude = bits_of(x[i]) & 0x7fffffff;
+            over += magnitude >= 0x477ff000 && magnitude < 0x7f800000;
+            under += magnitude != 0 && magnitude <= 102u << 23; /* 2^-25 lies between 0 and 2^-24: 0 is even */
+        }
+        *n_overflow += over, *n_underflow += under;
+        x += some, n -= some;
+    }
+}
+
 /* Elements in a file may start at any byte, hence memcpy. */
 void decode_f16(float *out, const void *in, size_t n) {
     const uint8_t *bytes = in;
@@ -76,7 +84,7 @@ void decode_f16(float *out, const void *in, size_t n) {
 void encode_f16(void *out, const float *in, size_t n) {
     uint8_t *bytes = out;
     for (size_t i = 0; i < n; i++) {
-        uint16_t h = f32_to_f16(in[i]);
+        uint16_t h = half_of(in[i]);
         memcpy(bytes + i * sizeof h, &h, sizeof h);
     }
 }

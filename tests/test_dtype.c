@@ -67,6 +67,24 @@ static void f16_overflow_starts_where_rounding_gives_infinity(void **state) {
     assert_false(f16_overflows(NAN));
 }
 
+/* Every exponent and a few fractions, more numbers than one counter's run; the formulas are those of the format's limits. */
+static void numbers_that_fp16_cannot_hold_are_counted(void **state) {
+    (void)state;
+    enum { EACH = 24, N = 512 * EACH };
+    static float x[N];
+    uint64_t over = 5, under = 7, want_over = 5, want_under = 7;
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t fraction = i % EACH, bits = (i / EACH) << 23 | (fraction < 12 ? fraction : 0x800000 - (fraction - 11) * 0x800);
+        memcpy(&x[i], &bits, sizeof bits);
+        want_over += isfinite(x[i]) && fabs((double)x[i]) >= 65520.0;
+        want_under += x[i] != 0 && fabs((double)x[i]) <= 0x1p-25;
+    }
+    f16_count_misfits(x, N, &over, &under);
+    assert_true(want_over > 1000 && want_under > 1000);
+    assert_int_equal(over, want_over);
+    assert_int_equal(under, want_under);
+}
+
 static void bf16_is_the_upper_half_of_an_f32(void **state) {
     (void)state;
     for (unsigned h = 0; h < 65536; h++) {
@@ -164,6 +182,7 @@ int main(void) {
         cmocka_unit_test(every_f16_reads_as_the_formula_says_and_writes_back),
         cmocka_unit_test(f16_rounds_to_nearest_and_halves_to_even),
         cmocka_unit_test(f16_overflow_starts_where_rounding_gives_infinity),
+        cmocka_unit_test(numbers_that_fp16_cannot_hold_are_counted),
         cmocka_unit_test(bf16_is_the_upper_half_of_an_f32),
         cmocka_unit_test(unaligned_numbers_of_every_plain_type_are_read),
         cmocka_unit_test(rows_are_sized_in_whole_blocks),

@@ -1,6 +1,5 @@
 #include "weights/fill.h"
 
-#include <math.h>
 #include <omp.h>
 #include <string.h>
 
@@ -77,12 +76,8 @@ static void decode_rows(float *out, const raw_rows *raw, const row_source *from,
 /* fp16's largest finite number is 65504, and what lies below half of its smallest, 2^-24, becomes zero. A Q8_0 block's scale is
  * its largest element / 127, so only that can overflow. */
 static void count_misfits(const float *x, size_t n, dtype type, fill_counts *counts) {
-    float divide = type == DTYPE_Q8_0 ? 127.0f : 1.0f;
-    if (type != DTYPE_F16 && type != DTYPE_Q8_0) return;
-    for (size_t i = 0; i < n; i++) {
-        counts->n_overflow += f16_overflows(x[i] / divide);
-        counts->n_underflow += type == DTYPE_F16 && x[i] != 0 && fabsf(x[i]) <= 0x1p-25f;
-    }
+    if (type == DTYPE_F16) f16_count_misfits(x, n, &counts->n_overflow, &counts->n_underflow);
+    for (size_t i = 0; type == DTYPE_Q8_0 && i < n; i++) counts->n_overflow += f16_overflows(x[i] / 127.0f);
 }
 
 static void encode_rows(unsigned char *out, const float *in, const matrix *w, int n) {
