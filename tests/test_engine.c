@@ -11,6 +11,7 @@
 
 #include "engine/cost.h"
 #include "engine/engine.h"
+#include "kernels/processors.h"
 
 /* Every dimension different, so that none hides behind another. */
 static model_config small_config(void) {
@@ -204,6 +205,81 @@ static void a_sequence_gives_the_same_bits_alone_and_in_any_batch_in_any_order(v
     model_free(m);
 }
 
+typedef struct {
+    check counts;
+    int least, most; /* workers that steps had */
+} trial_check;
+
+static void compare_in_trial(void *user, const step_report *r) {
+    trial_check *k = user;
+    compare(&k->counts, r);
+    if (r->n_workers < k->least) k->least = r->n_workers;
+    if (r->n_workers > k->most) k->most = r->n_workers;
+}
+
+static void the_number_of_workers_is_found_while_bits_and_counts_stay(void **state) {
+    (void)state;
+    enum { N = 300 };
+    model_config c = small_config();
+    model_options mo;
+    model_options_init(&mo);
+    model *m;
+    error err = {0};
+    assert_int_equal(model_random(&m, &c, 5, &mo, &err), OK);
+    trial_check k = {.counts = {.c = &c}, .least = 256};
+    engine *one = engine_make(m, 16, 1, &k.counts), *found = engine_make(m, 16, 0, &k.counts);
+    engine_observe(found, compare_in_trial, &k);
+    assert_int_equal(engine_n_threads(found), processors_usable());
+    kv_sequence *s = sequence_make(one), *t = sequence_make(found);
+    size_t V = (size_t)c.n_vocab;
+    float *want = malloc(V * sizeof *want), *got = malloc(V * sizeof *got);
+    assert_non_null(want);
+    assert_non_null(got);
+    for (int i = 0; i < N; i++) {
+        int id = prompt_token(1, i, c.n_vocab);
+        assert_int_equal(engine_decode(one, &s, &id, 1, want, &err), OK);
+        assert_int_equal(engine_decode(found, &t, &id, 1, got, &err), OK);
+        assert_memory_equal(want, got, V * sizeof *want);
+    }
+    assert_int_equal(k.counts.steps, 2 * N);
+    assert_int_equal(k.counts.mismatches, 0);
+    if (processors_usable() > 1) assert_true(k.least < k.most);
+    kv_sequence_free(s, engine_cache(one));
+    kv_sequence_free(t, engine_cache(found));
+    engine_free(one);
+    engine_free(found);
+    model_free(m);
+    free(want);
+    free(got);
+}
+
+static void a_step_with_little_work_wakes_no_thread(void **state) {
+    (void)state;
+    model_config c = small_config();
+    model_options mo;
+    model_options_init(&mo);
+    model *m;
+    error err = {0};
+    assert_int_equal(model_random(&m, &c, 5, &mo, &err), OK);
+    engine_options o;
+    engine_options_init(&o);
+    engine *e;
+    assert_int_equal(engine_create(&e, m, &o, &err), OK);
+    trial_check k = {.counts = {.c = &c}, .least = 256};
+    engine_observe(e, compare_in_trial, &k);
+    kv_sequence *s = sequence_make(e);
+    float *logits = malloc((size_t)c.n_vocab * sizeof *logits);
+    assert_non_null(logits);
+    for (int id = 0; id < 300; id++) assert_int_equal(engine_decode(e, &s, &(int){id % c.n_vocab}, 1, logits, &err), OK);
+    assert_int_equal(k.most, 1);
+    assert_int_equal(engine_workers_found(e, 1), 1);
+    assert_true(engine_workers_settled(e, 1));
+    kv_sequence_free(s, engine_cache(e));
+    engine_free(e);
+    model_free(m);
+    free(logits);
+}
+
 static void decode_equals_prefill_equals_recompute_for_every_length_up_to_three_pages_and_one(void **state) {
     (void)state;
     enum { N = 49 };
@@ -383,6 +459,8 @@ static void a_forked_sequence_shares_its_pages_and_both_go_on_as_if_alone(void *
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sequence_gives_the_same_bits_alone_and_in_any_batch_in_any_order),
+        cmocka_unit_test(the_number_of_workers_is_found_while_bits_and_counts_stay),
+        cmocka_unit_test(a_step_with_little_work_wakes_no_thread),
         cmocka_unit_test(decode_equals_prefill_equals_recompute_for_every_length_up_to_three_pages_and_one),
         cmocka_unit_test(the_context_holds_exactly_its_tokens),
         cmocka_unit_test(a_nan_in_the_weights_stops_the_step_with_an_error_that_names_it),
