@@ -3,7 +3,7 @@
  * Steps of about as many rows are a class. A class has a best count, at first all workers. When a run of its steps has shown how long they take,
  * a run with another count is the trial; the faster stays, and of two that are about as fast the smaller. The other counts are all, one less,
  * and halves down to 1. A trial is paid for: it begins only when what it may lose is less than a small share of the time that the class
- * has taken since (and at first, less than a fixed allowance), so that long prompts are not read slowly to find out what is likely.
+ * has taken since (and at first, less than half a second), so that long prompts are not read slowly to find out what is likely.
  * A best count that has become slower, because another program took a processor, is a reason to look at once.
  *
  * There is no clock here, and nothing is decided but the number: bits and counts do not depend on it. */

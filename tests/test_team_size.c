@@ -31,7 +31,7 @@ static double last_is_taken(int n, int rows) {
     return 6e-3 * rows / n * (n == 8 ? 2 : 1);
 }
 static double long_steps(int n, int rows) {
-    return 1e-3 * rows / n;
+    return 1.2e-3 * rows / n;
 }
 
 typedef struct {
@@ -146,7 +146,7 @@ static void a_step_that_was_held_up_decides_nothing(void **state) {
 static void a_long_prompt_is_not_read_slowly_to_find_out(void **state) {
     (void)state;
     team_size t = {0};
-    outcome o = run(&t, long_steps, 512, 2, 16); /* a quarter of a second each */
+    outcome o = run(&t, long_steps, 512, 2, 16); /* 0.3 seconds each */
     assert_int_equal(o.least, 2);
     assert_true(team_size_settled(&t, 512, 2));
 }
