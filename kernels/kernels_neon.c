@@ -8,7 +8,7 @@ enum { TILE_ROWS = 6, TILE_MOST_CHUNKS = 4 };
 #define TILE_CHUNKS(n_t) ((n_t) == 1 ? 4 : (n_t) <= 3 ? 2 : 1)
 enum { Q8_TILE_ROWS = 4, Q8_TILE_PANELS = 2 };
 #define Q8_PANELS(n_t) ((n_t) == 1 ? 2 : 1)
-enum { PREFETCH_ROWS = 6, PREFETCH_BYTES = 1024, BLOCK_K = 256 };
+enum { PREFETCH_ROWS = 6, PREFETCH_BYTES = 1024, BLOCK_K = 256, BLOCK_CHUNKS = 4 };
 
 #include "kernels/simd_set.h"
 

@@ -6,14 +6,9 @@
 #include "kernels/panel.h"
 #include "kernels/storage.h"
 
-/* fp16 panels are converted once into scratch when at least this many rows will use them; below it they are converted inside the product,
- * which reads memory while it multiplies. The bits are the same: the conversion is exact. Measured (docs/performance.md): converting inside
- * gives 1.43, 1.41, 1.2 and 1.2 times the speed at 8, 16, 24 and 64 rows whose weights come from memory; at 512 rows it is 6% slower here, and
- * a quarter slower on Zen 5. */
-enum { DECODE_ROWS = 128 };
-
-/* Panels that lie as the products want them go through in one call, as far as their outputs fit the tile; others PANEL_GROUP at a time. */
-enum { GROUP_ROWS = PANEL_GROUP * PANEL_ROWS, TILE_LEAST_FLOATS = 32 * 1024 };
+/* Panels that lie as the products want them go through in one call, as far as their outputs fit the tile,
+ * which holds TILE_PANELS of every row; others PANEL_GROUP at a time. */
+enum { TILE_PANELS = 8, GROUP_ROWS = TILE_PANELS * PANEL_ROWS, TILE_LEAST_FLOATS = 32 * 1024 };
 
 /* A worker's scratch: [decoded fp32 panels | packed panels | tile | tile of the gate]. */
 typedef struct {
@@ -114,7 +109,7 @@ static void slice_product(float *y, size_t ldy, const panel_slice *s, const matr
 /* Does a product loop take the panels of m as they lie? Else they are decoded first. The one place that chooses. */
 static bool taken_as_it_lies(const matrix *m, const linear_input *in) {
     product_kind kind = dtype_info(m->type)->storage->product;
-    return meets_int8(m, in->mode) || kind == PRODUCT_F32 || (kind == PRODUCT_F16 && in->n_rows < DECODE_ROWS);
+    return meets_int8(m, in->mode) || kind == PRODUCT_F32 || kind == PRODUCT_F16;
 }
 
 /* y[t][0..width) = x[t] . rows of n_panels panels. */
@@ -152,7 +147,7 @@ static void group_bias(float *y, size_t ldy, const matrix *m, int panel, int wid
 static int group_panels(const matrix *m, const linear_input *in, size_t room) {
     if (in->mode->blas != NULL || !m->packed || !taken_as_it_lies(m, in)) return PANEL_GROUP;
     size_t n = room / ((size_t)in->n_rows * PANEL_ROWS);
-    return n < PANEL_GROUP ? PANEL_GROUP : n > INT_MAX / PANEL_ROWS ? INT_MAX / PANEL_ROWS : (int)n;
+    return n < TILE_PANELS ? TILE_PANELS : n > INT_MAX / PANEL_ROWS ? INT_MAX / PANEL_ROWS : (int)n;
 }
 
 /* The next group from `panel`: up to `most` full panels, or the short last one alone. */

@@ -5,6 +5,7 @@
 /* Bytes that columns [0, n) of one row take in the storage; n on a block edge, or the row's end. */
 static size_t columns_bytes(const matrix *w, int n) {
     size_t bytes = 0;
+    if (n == 0 || n == w->n_cols) return n == 0 ? 0 : w->row_bytes;
     matrix_row_bytes(w->type, w->group, (size_t)n, &bytes); /* part of a row that was sized when the model was loaded */
     return bytes;
 }

@@ -2,9 +2,9 @@
  *
  * A tile is n_t rows of x by n_c chunks of 16 outputs; its sums stay in registers while k runs:
  *
- *                 chunk 0   chunk 1   chunk 2   chunk 3        for each k:  n_c loads of w, n_t broadcasts of x,
- *       row 0   [ 16 sums | 16 sums | 16 sums | 16 sums ]                   n_c * n_t multiply-adds
- *       row 1   [ ...                                   ]
+ *                 chunk 0   chunk 1                            for each k:  n_c loads of w, n_t broadcasts of x,
+ *       row 0   [ 16 sums | 16 sums ]                                       n_c * n_t multiply-adds
+ *       row 1   [ ...               ]
  *       ...
  *
  * n_c * n_t sums must fit the registers beside n_c weights and one x; a multiply-add takes 4 cycles and two can start in each, so that
@@ -29,14 +29,14 @@ VECTOR vf weight_load(const unsigned char *w, weight_kind kind, bool full, vm m)
 
 /* Rows [t, t + n_t) by chunks [c, c + n_c); `full` false: the one short chunk of `last` lanes. n_t, n_c, kind and full are constants. */
 VECTOR void tile_product(const panel_product *p, weight_kind kind, int t, int n_t, int c, int n_c, bool full, int last) {
-    vf acc[TILE_ROWS][TILE_MOST_CHUNKS];
+    vf acc[12][TILE_MOST_CHUNKS];
     vm m = vm_first(full ? 16 : last);
     float *y = p->y + (size_t)t * p->ldy + (size_t)c * 16;
     const float *x = p->x + (size_t)t * p->ldx;
     const size_t k_bytes = p->k_stride * weight_bytes(kind);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int i = 0; i < n_t; i++) {
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (int j = 0; j < n_c; j++) {
             const float *at = y + (size_t)i * p->ldy + j * 16;
             acc[i][j] = !p->more ? vf_set(0.0f) : full ? vf_load(at) : vf_load_n(at, m);
@@ -45,26 +45,26 @@ VECTOR void tile_product(const panel_product *p, weight_kind kind, int t, int n_
     for (int done = 0, s = 0, n_k; done < p->n_k; done += n_k, s++) {
         n_k = p->segments == NULL || p->n_k - done < p->segment_k ? p->n_k - done : p->segment_k;
         const unsigned char *w[TILE_MOST_CHUNKS];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (int j = 0; j < n_c; j++) w[j] = panel_piece(p, s, c + j, weight_bytes(kind));
         for (size_t k = 0, at = 0; k < (size_t)n_k; k++, at += k_bytes, x++) {
             vf weights[TILE_MOST_CHUNKS];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
             for (int j = 0; j < n_c; j++) {
                 if (n_t <= PREFETCH_ROWS) __builtin_prefetch(w[j] + at + PREFETCH_BYTES);
                 weights[j] = weight_load(w[j] + at, kind, full, m);
             }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
             for (int i = 0; i < n_t; i++) {
                 vf xk = vf_set(x[(size_t)i * p->ldx]);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
                 for (int j = 0; j < n_c; j++) acc[i][j] = vf_fma(weights[j], xk, acc[i][j]);
             }
         }
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int i = 0; i < n_t; i++) {
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (int j = 0; j < n_c; j++) {
             float *at = y + (size_t)i * p->ldy + j * 16;
             if (full)
@@ -93,25 +93,27 @@ VECTOR void rows_product(const panel_product *p, weight_kind kind, int t, int n_
     if (c < c_end && last > 0) tile_product(p, kind, t, n_t, c, 1, false, last);
 }
 
+#define ROWS_CASE(n)                                                                                                           \
+    case n:                                                                                                                    \
+        if (n <= TILE_ROWS) rows_product(p, kind, t, n, c, c_end);                                                             \
+        break;
+
+/* n_t is at most TILE_ROWS: a loop of its own for each number of rows. */
 VECTOR void any_rows_product(const panel_product *p, weight_kind kind, int t, int n_t, int c, int c_end) {
     switch (n_t) {
-    case 1:
-        rows_product(p, kind, t, 1, c, c_end);
-        break;
-    case 2:
-        rows_product(p, kind, t, 2, c, c_end);
-        break;
-    case 3:
-        rows_product(p, kind, t, 3, c, c_end);
-        break;
-    case 4:
-        rows_product(p, kind, t, 4, c, c_end);
-        break;
-    case 5:
-        rows_product(p, kind, t, 5, c, c_end);
-        break;
+        ROWS_CASE(1)
+        ROWS_CASE(2)
+        ROWS_CASE(3)
+        ROWS_CASE(4)
+        ROWS_CASE(5)
+        ROWS_CASE(6)
+        ROWS_CASE(7)
+        ROWS_CASE(8)
+        ROWS_CASE(9)
+        ROWS_CASE(10)
+        ROWS_CASE(11)
+        ROWS_CASE(12)
     default:
-        rows_product(p, kind, t, 6, c, c_end);
         break;
     }
 }
@@ -129,11 +131,12 @@ VECTOR void columns_product(const panel_product *all, weight_kind kind, int k, i
     }
 }
 
-/* One tile of rows streams through all weights. More rows take 64 outputs at a time, and BLOCK_K columns of them: their weights stay in the
- * first-level cache from one tile of rows to the next. */
+/* One tile of rows streams through all weights. More rows take BLOCK_CHUNKS at a time, and BLOCK_K columns of them: their weights stay in the
+ * nearest caches from one tile of rows to the next, and the rows need not be read anew for every few outputs. */
 VECTOR void product(const panel_product *p, weight_kind kind) {
     int n_chunks = (p->width + 15) / 16, n_tiles = (p->n_t + TILE_ROWS - 1) / TILE_ROWS;
-    int step = n_tiles == 1 ? n_chunks : 4, block = n_tiles <= 2 || p->chunks != NULL || p->segments != NULL ? p->n_k : BLOCK_K;
+    int step = n_tiles == 1 ? n_chunks : BLOCK_CHUNKS,
+        block = n_tiles <= 2 || p->chunks != NULL || p->segments != NULL ? p->n_k : BLOCK_K;
     for (int c = 0; c < n_chunks; c += step) {
         int c_end = c + step < n_chunks ? c + step : n_chunks, k = 0;
         do { /* at least once: n_k 0 gives zeros */
