@@ -71,7 +71,10 @@ static void a_row_comes_out_of_the_panels_as_it_went_in(void **state) {
 /* Element (r, k) of a panel of w rows lies at k * w + r. */
 static void fp32_and_fp16_elements_lie_at_k_times_width_plus_row(void **state) {
     (void)state;
-    enum { ROWS = 19, COLS = 45 }; /* in fp32 two cache lines, three times 16 bytes, and one column more; in fp16 half of that */
+    enum {
+        ROWS = 19,
+        COLS = 45
+    }; /* in fp32 two cache lines, three times 16 bytes, and one column more; in fp16 half of that */
     uint32_t words[ROWS][COLS];
     uint16_t halves[ROWS][COLS];
     for (int r = 0; r < ROWS; r++)

@@ -148,8 +148,11 @@ status reader_open_source(reader *r, const char *path, error *e) {
     if (s == NULL) return error_prefix(e, path);
     status result = file_map(path, &s->data, &s->size, e);
     s->mapped = s->data != NULL;
-    if (result == OK) result = source_start(r, s, e);
-    if (s->mapped) file_forget(s->data, s->data, s->size); /* what was read of it is a tree by now */
+    if (result == OK) {
+        const source mapped = *s; /* an index opens its shards: there are more sources afterwards, elsewhere */
+        result = source_start(r, s, e);
+        if (mapped.mapped) file_forget(mapped.data, mapped.data, mapped.size); /* what was read of it is a tree by now */
+    }
     if (result != OK && e != NULL && strncmp(e->message, path, strlen(path)) != 0) error_prefix(e, path);
     return result;
 }
