@@ -10,7 +10,7 @@ enum { TILE_ROWS = 12, TILE_MOST_CHUNKS = 8 };
 #define TILE_CHUNKS(n_t) ((n_t) == 1 ? 8 : (n_t) <= 6 ? 4 : 2)
 enum { Q8_TILE_ROWS = 4, Q8_TILE_PANELS = 4 };
 #define Q8_PANELS(n_t) 4
-enum { PREFETCH_ROWS = 12, PREFETCH_BYTES = 1536, BLOCK_K = 256, BLOCK_CHUNKS = 8 };
+enum { PREFETCH_ROWS = 12, PREFETCH_BYTES = 4096, BLOCK_K = 256, BLOCK_CHUNKS = 8 };
 
 #include "kernels/simd_set.h"
 

@@ -15,6 +15,15 @@
 /* With fewer sums than this (of 16 lanes) heads run side by side; of ranges longer than PREFETCH_KEYS the next head's pages are asked for. */
 enum { SUMS_OF_A_HEAD = 4, PREFETCH_KEYS = 64 };
 
+/* kind is a constant. */
+VECTOR void product_of(const panel_product *p, weight_kind kind) {
+    if (kind == WEIGHT_F32) {
+        product_f32(p);
+    } else {
+        product_f16(p);
+    }
+}
+
 /* Rows [t, t + n_t) of chunk c of n_h heads; p is the first head's. From one head to the next: x_head, y_head (elements) and w_head (bytes). */
 VECTOR void heads_tile(const panel_product *p, weight_kind kind, int n_h, int t, int n_t, int c, bool full, size_t x_head,
                        size_t y_head, size_t w_head) {
@@ -70,7 +79,7 @@ VECTOR void heads_product(const panel_product *p, weight_kind kind, size_t x_hea
         return;
     }
     panel_product one = *p;
-    for (int h = 0; h < ATTEND_HEADS; h++, one.x += x_head, one.y += y_head, one.piece_offset += w_head) product(&one, kind);
+    for (int h = 0; h < ATTEND_HEADS; h++, one.x += x_head, one.y += y_head, one.piece_offset += w_head) product_of(&one, kind);
 }
 
 /* Pages lie anywhere, so that the processor cannot foresee the next block: all of a head's are asked for before they are needed. */
@@ -89,7 +98,7 @@ VECTOR void heads_attend(const row_attention *a, weight_kind kind, int h, int n_
     panel_product scores = row_attention_scores(a, h), values = row_attention_values(a, h);
     if (far) blocks_prefetch(a->values, a->n_keys, values.piece_offset, token);
     if (n_h == 1) {
-        product(&scores, kind);
+        product_of(&scores, kind);
     } else {
         heads_product(&scores, kind, group * row, group * a->ld_scores, a->head_bytes);
     }
@@ -100,7 +109,7 @@ VECTOR void heads_attend(const row_attention *a, weight_kind kind, int h, int n_
     if (far && h + n_h < a->n_heads)
         blocks_prefetch(a->keys, a->n_keys, scores.piece_offset + (size_t)n_h * a->head_bytes, token);
     if (n_h == 1) {
-        product(&values, kind);
+        product_of(&values, kind);
     } else {
         heads_product(&values, kind, group * a->ld_scores, group * row, a->head_bytes);
     }

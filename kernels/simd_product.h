@@ -51,7 +51,7 @@ VECTOR void tile_product(const panel_product *p, weight_kind kind, int t, int n_
             vf weights[TILE_MOST_CHUNKS];
 #pragma GCC unroll 12
             for (int j = 0; j < n_c; j++) {
-                if (n_t <= PREFETCH_ROWS) __builtin_prefetch(w[j] + at + PREFETCH_BYTES);
+                if (n_t <= PREFETCH_ROWS) __builtin_prefetch(w[j] + at + p->ahead);
                 weights[j] = weight_load(w[j] + at, kind, full, m);
             }
 #pragma GCC unroll 12
@@ -75,6 +75,11 @@ VECTOR void tile_product(const panel_product *p, weight_kind kind, int t, int n_
     }
 }
 
+/* int8 here is a cache's, which few rows read at once: not worth the code of more. */
+VECTOR int rows_of_tile(weight_kind kind) {
+    return kind == WEIGHT_I8 && TILE_ROWS > 6 ? 6 : TILE_ROWS;
+}
+
 /* n_t rows, a constant, by chunks [c, c_end): tiles as wide as n_t rows allow, then narrower ones, then the short chunk. */
 VECTOR void rows_product(const panel_product *p, weight_kind kind, int t, int n_t, int c, int c_end) {
     const int wide = TILE_CHUNKS(n_t);
@@ -95,10 +100,10 @@ VECTOR void rows_product(const panel_product *p, weight_kind kind, int t, int n_
 
 #define ROWS_CASE(n)                                                                                                           \
     case n:                                                                                                                    \
-        if (n <= TILE_ROWS) rows_product(p, kind, t, n, c, c_end);                                                             \
+        if (n <= rows_of_tile(kind)) rows_product(p, kind, t, n, c, c_end);                                                    \
         break;
 
-/* n_t is at most TILE_ROWS: a loop of its own for each number of rows. */
+/* n_t is at most rows_of_tile(kind): a loop of its own for each number of rows. */
 VECTOR void any_rows_product(const panel_product *p, weight_kind kind, int t, int n_t, int c, int c_end) {
     switch (n_t) {
         ROWS_CASE(1)
@@ -118,32 +123,64 @@ VECTOR void any_rows_product(const panel_product *p, weight_kind kind, int t, in
     }
 }
 
-/* Columns [k, k + n_k) of chunks [c, c_end) for all rows, spread evenly over tiles: one of a single row costs almost as much as one of 3. */
-VECTOR void columns_product(const panel_product *all, weight_kind kind, int k, int n_k, int c, int c_end, int n_tiles) {
+/* A block of the weights: columns [k, k + n_k) of chunks [c, c_end). */
+typedef struct {
+    int c, c_end, k, n_k;
+} weight_block;
+
+/* The block after b, along k first; its c is the number of chunks when there is none. */
+static weight_block block_after(const panel_product *p, weight_block b) {
+    int n_chunks = (p->width + 15) / 16;
+    b.k += b.n_k;
+    if (b.k >= p->n_k) {
+        b.c = b.c_end;
+        b.k = 0;
+    }
+    b.c_end = b.c + BLOCK_CHUNKS < n_chunks ? b.c + BLOCK_CHUNKS : n_chunks;
+    b.n_k = p->n_k - b.k < BLOCK_K ? p->n_k - b.k : BLOCK_K;
+    return b;
+}
+
+/* Where a block begins, in elements from w. */
+static size_t block_at(const panel_product *p, const weight_block *b) {
+    return (size_t)b->c * p->chunk_stride + (size_t)b->k * p->k_stride;
+}
+
+/* All rows through chunks [c, c_end), spread evenly over tiles: one of a single row costs almost as much as one of 3. The first tile asks for
+ * what lies `ahead` bytes further. */
+VECTOR void rows_tiled(const panel_product *all, weight_kind kind, int c, int c_end, size_t ahead) {
     panel_product p = *all;
-    p.x += k; /* pieces that lie apart come whole: k is 0 */
-    if (k > 0) p.w = (const unsigned char *)p.w + (size_t)k * p.k_stride * weight_bytes(kind);
-    p.n_k = n_k;
-    p.more = p.more || k > 0;
-    for (int i = 0, t = 0, n; i < n_tiles; i++, t += n) {
+    int most = rows_of_tile(kind), n_tiles = (p.n_t + most - 1) / most;
+    p.ahead = ahead;
+    for (int i = 0, t = 0, n; i < n_tiles; i++, t += n, p.ahead = 0) {
         n = (p.n_t - t + n_tiles - i - 1) / (n_tiles - i);
         any_rows_product(&p, kind, t, n, c, c_end);
     }
 }
 
-/* One tile of rows streams through all weights. More rows take BLOCK_CHUNKS at a time, and BLOCK_K columns of them: their weights stay in the
- * nearest caches from one tile of rows to the next, and the rows need not be read anew for every few outputs. */
+/* Rows of several tiles take the weights block by block: a block stays in the nearest caches from one tile to the next, the rows need not be
+ * read anew for every few outputs, and the next block comes while this one is multiplied. */
+VECTOR void blocks_product(const panel_product *all, weight_kind kind) {
+    int n_chunks = (all->width + 15) / 16;
+    for (weight_block next, b = block_after(all, (weight_block){0}); b.c < n_chunks; b = next) {
+        next = block_after(all, b);
+        panel_product p = *all;
+        p.x += b.k;
+        p.w = (const unsigned char *)p.w + (size_t)b.k * p.k_stride * weight_bytes(kind);
+        p.n_k = b.n_k;
+        p.more = p.more || b.k > 0;
+        size_t ahead = next.c < n_chunks ? (block_at(all, &next) - block_at(all, &b)) * weight_bytes(kind) : 0;
+        rows_tiled(&p, kind, b.c, b.c_end, ahead);
+    }
+}
+
+/* One tile of rows streams through all weights. Pieces that lie apart are a cache's, and short. */
 VECTOR void product(const panel_product *p, weight_kind kind) {
-    int n_chunks = (p->width + 15) / 16, n_tiles = (p->n_t + TILE_ROWS - 1) / TILE_ROWS;
-    int step = n_tiles == 1 ? n_chunks : BLOCK_CHUNKS,
-        block = n_tiles <= 2 || p->chunks != NULL || p->segments != NULL ? p->n_k : BLOCK_K;
-    for (int c = 0; c < n_chunks; c += step) {
-        int c_end = c + step < n_chunks ? c + step : n_chunks, k = 0;
-        do { /* at least once: n_k 0 gives zeros */
-            int n_k = p->n_k - k < block ? p->n_k - k : block;
-            columns_product(p, kind, k, n_k, c, c_end, n_tiles);
-            k += n_k;
-        } while (k < p->n_k);
+    int n_chunks = (p->width + 15) / 16;
+    if (p->n_t <= rows_of_tile(kind) || p->chunks != NULL || p->segments != NULL || p->n_k == 0) {
+        rows_tiled(p, kind, 0, n_chunks, PREFETCH_BYTES);
+    } else {
+        blocks_product(p, kind);
     }
 }
 
