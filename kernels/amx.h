@@ -5,12 +5,10 @@
 
 #include "kernels/kernels.h"
 
-enum { AMX_ROWS = 16, AMX_PANELS = 4 }; /* of one tile */
-
 /* Has this processor int8 tiles, and lets the system this process use them? Asks for that on the way. */
 bool amx_usable(void);
 
-/* As product_q8, for n_t a multiple of AMX_ROWS and width of 16 * AMX_PANELS. */
+/* As product_q8, for n_t a multiple of 16, or 8, and width a multiple of 16. */
 void amx_product_q8(const q8_product *p);
 
 #endif

@@ -14,28 +14,32 @@ enum { PREFETCH_ROWS = 12, PREFETCH_BYTES = 4096, BLOCK_K = 256, BLOCK_CHUNKS = 
 
 #include "kernels/simd_set.h"
 
-/* Whole tiles of many rows go through AMX, the rows and outputs that are left through VNNI: the same bits either way. */
+/* Rows [t, t + n_t) of outputs [at, at + width). */
+static q8_product part_of(const q8_product *p, int t, int n_t, int at, int width) {
+    q8_product part = *p;
+    part.n_t = n_t;
+    part.width = width;
+    part.y += (size_t)t * p->ldy + (size_t)at;
+    part.q += (size_t)t * p->q_stride;
+    part.scale += (size_t)t * p->scale_stride;
+    part.sum += (size_t)t * p->scale_stride;
+    part.w = (const unsigned char *)p->w + (size_t)(at / 16) * p->panel_stride;
+    return part;
+}
+
+/* Sixteens of rows, then eight, go through AMX; the rows that are left, and the outputs of a short panel, through VNNI: the same bits either way. */
 static void product_q8_tiles(const q8_product *p) {
-    int rows = p->n_t / AMX_ROWS * AMX_ROWS, width = p->width / (16 * AMX_PANELS) * (16 * AMX_PANELS);
-    if (rows == 0 || width == 0) {
-        product_q8(p);
-        return;
+    int width = p->width / 16 * 16, sixteens = p->n_t / 16 * 16, rows = p->n_t / 8 * 8;
+    q8_product parts[] = {part_of(p, 0, sixteens, 0, width), part_of(p, sixteens, rows - sixteens, 0, width),
+                          part_of(p, 0, rows, width, p->width - width), part_of(p, rows, p->n_t - rows, 0, p->width)};
+    for (int i = 0; i < 4; i++) {
+        if (parts[i].n_t == 0 || parts[i].width == 0) continue;
+        if (i < 2) {
+            amx_product_q8(&parts[i]);
+        } else {
+            product_q8(&parts[i]);
+        }
     }
-    q8_product tiles = *p, right = *p, below = *p;
-    tiles.n_t = rows;
-    tiles.width = width;
-    amx_product_q8(&tiles);
-    right.n_t = rows;
-    right.width -= width;
-    right.y += width;
-    right.w = (const unsigned char *)p->w + (size_t)(width / 16) * p->panel_stride;
-    if (right.width > 0) product_q8(&right);
-    below.n_t -= rows;
-    below.y += (size_t)rows * p->ldy;
-    below.q += (size_t)rows * p->q_stride;
-    below.scale += (size_t)rows * p->scale_stride;
-    below.sum += (size_t)rows * p->scale_stride;
-    if (below.n_t > 0) product_q8(&below);
 }
 
 extern const kernel_set kernels_avx512, kernels_avx512_amx;
