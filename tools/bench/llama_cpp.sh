@@ -4,7 +4,8 @@
 # Needs node, npm, and a network that reaches npm's registry. SHAPE: small, mid (both). In $WORK (a new temporary folder, removed at the end;
 # give one to keep the download and the models) it installs node-llama-cpp and writes random GGUF models. Environment:
 # THREADS="1 2", TYPES="f16 q8_0", WORKS="p512 d1 d2 d4 d8 d16 d32", ROUNDS=3, MMAP=off (llama.cpp's; off reads the file).
-# Each round runs llama.cpp, then Tally, for every kind of work; printed are medians over all rounds and the median of the rounds' ratios.
+# A round is one process of llama.cpp, then one of Tally, each through all kinds of work; printed are the medians over the rounds, the median of
+# the rounds' ratios with the least and the greatest, and what Tally read and multiplied a second.
 set -eu
 tally=${1:?usage: llama_cpp.sh TALLY [SHAPE...]}
 shift
@@ -23,34 +24,31 @@ cd "$WORK"
 [ -d node_modules/node-llama-cpp ] || { npm init -y >/dev/null; npm install --ignore-scripts --no-audit --no-fund node-llama-cpp@3.21.1 >&2; }
 
 median() { sort -g | awk '{ x[NR] = $1 } END { if (NR) print (NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2) }'; }
-# Tokens/s of one kind of work: p512, or d8 after prompts of 128.
-ours() { # model threads work
-    n=${3#?}
-    case $3 in
-    p*) set -- "$@" --prefill "$n" --batches "" --contexts 0 ;;
-    *) set -- "$@" --prefill "" --batches "$n" --contexts 128 ;;
-    esac
-    model=$1 t=$2
-    shift 3
-    "$tally" bench -m "$model" -t "$t" --seconds 1 --csv "$@" | awk -F, 'NR == 2 { print $8 }'
+list() { for w in $works; do case $w in $1*) echo "${w#?}" ;; esac; done | paste -sd, -; }
+# Both print "WORK tokens/s", Tally also GB/s, its share of the read probe, GFLOP/s and its share of the peak. d8: 8 sequences after prompts of 128.
+theirs() { node "$here/peer.mjs" "$1" "$2" $works 2>/dev/null; }
+ours() {
+    "$tally" bench -m "$1" -t "$2" --prefill "$(list p)" --batches "$(list d)" --contexts 128 --seconds 1 --csv | awk -F, 'NR > 1 {
+        print ($1 == "prefill" ? "p" : "d") $2, $8, $12 / $11 / 1e9, $12 / $11 / $14, $13 / $11 / 1e9, $13 / $11 / $17 }'
 }
-printf '%-6s %-6s %s %-5s %12s %12s %8s   load\n' shape type t work llama.cpp tally ratio
+printf '%-6s %-5s %s %-5s %11s %10s %7s %15s %7s %8s %9s %8s  load\n' shape type t work llama.cpp tally ratio least-greatest GB/s "of read" GFLOP/s "of peak"
 for shape in "$@"; do
     for type in $types; do
         model=$shape-$type.gguf
         [ -e "$model" ] || node "$here/make_gguf.mjs" "$shape" "$type" "$model"
         for t in $threads; do
+            : >theirs.txt; : >ours.txt
+            for r in $(seq "$rounds"); do
+                theirs "$model" "$t" | sed "s/^/$r /" >>theirs.txt
+                ours "$model" "$t" | sed "s/^/$r /" >>ours.txt
+            done
             for w in $works; do
-                : >theirs.txt; : >ours.txt; : >ratios.txt
-                for _ in $(seq "$rounds"); do
-                    a=$(node "$here/peer.mjs" "$model" "$t" "$w" 2>/dev/null | awk -v w="$w" '$1 == w { print $2 }' | median)
-                    b=$(ours "$model" "$t" "$w")
-                    [ -n "$a" ] && [ -n "$b" ] || { echo "llama_cpp.sh: $model $w gave no figure" >&2; continue; }
-                    echo "$a" >>theirs.txt; echo "$b" >>ours.txt
-                    awk "BEGIN { print $b / $a }" >>ratios.txt
-                done
-                printf '%-6s %-6s %s %-5s %12.1f %12.1f %8.2f   %s\n' "$shape" "$type" "$t" "$w" "$(median <theirs.txt)" "$(median <ours.txt)" \
-                    "$(median <ratios.txt)" "$(cut -d' ' -f1 /proc/loadavg)"
+                awk -v w="$w" 'NR == FNR { if ($2 == w) a[$1] = $3; next } $2 == w && $1 in a { print $3 / a[$1] }' theirs.txt ours.txt | sort -g >ratios.txt
+                [ -s ratios.txt ] || { echo "llama_cpp.sh: $model $w gave no figure" >&2; continue; }
+                of() { awk -v w="$w" -v c="$2" '$2 == w { print $c }' "$1" | median; }
+                printf '%-6s %-5s %s %-5s %11.1f %10.1f %7.2f %15s %7.1f %7.0f%% %9.1f %7.0f%%  %s\n' "$shape" "$type" "$t" "$w" "$(of theirs.txt 3)" "$(of ours.txt 3)" \
+                    "$(median <ratios.txt)" "$(head -1 ratios.txt | cut -c1-5)-$(tail -1 ratios.txt | cut -c1-5)" "$(of ours.txt 4)" \
+                    "$(of ours.txt 5 | awk '{ print 100 * $1 }')" "$(of ours.txt 6)" "$(of ours.txt 7 | awk '{ print 100 * $1 }')" "$(cut -d' ' -f1 /proc/loadavg)"
             done
         done
     done
