@@ -212,19 +212,29 @@ size_t attention_partials_bytes(const attention_shape *s, int n_workers, int max
     return jobs * ranges * partial_floats(s, s->n_heads / s->n_kv_heads) * sizeof(float);
 }
 
-/* Ranges apart: item i is the i-th (task, head, range) counted through; partials lie one after another in that order. */
+static int ranges_in_all(const attention_task *tasks, int n_tasks, const attention_shape *s) {
+    int n = 0;
+    for (int i = 0, first, last; i < n_tasks; i++) {
+        task_ranges(&tasks[i], s, &first, &last);
+        n += last - first + 1;
+    }
+    return n;
+}
+
+/* Ranges apart: item i is the i-th (task, head, range) counted through, or (task, range) with all heads where these are enough; partials lie one after another in that order. */
 static void attention_by_range(float *out, const float *q, const attention_task *tasks, int n_tasks, const attention_shape *s,
                                float *partials, worker *w) {
+    int heads = ranges_in_all(tasks, n_tasks, s) >= PARTIAL_JOBS * w->n_workers ? s->n_kv_heads : 1;
     for (int pass = 0; pass < 2; pass++) { /* attend, then merge in order */
         float *at = partials;
-        for (int i = 0, item = 0; i < n_tasks * s->n_kv_heads; i++) {
+        for (int i = 0, item = 0; i < n_tasks * s->n_kv_heads; i += heads) {
             const attention_task *t = &tasks[i / s->n_kv_heads];
-            int first, last, n_rows = task_rows(t) * (s->n_heads / s->n_kv_heads);
+            int first, last, n_rows = heads * (s->n_heads / s->n_kv_heads);
             task_ranges(t, s, &first, &last);
-            head_job j = job_make(t, s, i % s->n_kv_heads, 1, q, w);
+            head_job j = job_make(t, s, i % s->n_kv_heads, heads, q, w);
             partial all, unused;
             job_partials(&j, out, &all, &unused);
-            bool mine = i % w->n_workers == w->id;
+            bool mine = i / heads % w->n_workers == w->id;
             for (int range = first; range <= last; range++, item++, at += partial_floats(s, n_rows)) {
                 if (pass == 0 && item % w->n_workers == w->id) range_attend(&j, range, partial_at(at, s, n_rows));
                 if (pass == 1 && mine) range_merge(&j, range, all, partial_at(at, s, n_rows));

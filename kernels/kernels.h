@@ -35,7 +35,7 @@ typedef struct {
     const void *const *chunks;   /* not NULL: chunk c lies at chunks[c] */
     const void *const *segments; /* not NULL: k = s * segment_k is at segments[s], and the k up to the next segment follow it */
     int segment_k;
-    size_t ahead;        /* the loops' own: how many bytes ahead of what is read to ask for; 0 */
+    size_t ahead;        /* pieces: bytes from what is read to what will be wanted next (the next head's), or 0 */
     size_t piece_offset; /* bytes from there to what is meant: a K/V head in its page */
 } panel_product;
 

@@ -12,7 +12,7 @@
 #include "kernels/simd_product.h"
 #include "kernels/simd_rows.h"
 
-/* With fewer sums than this (of 16 lanes) heads run side by side; of ranges longer than PREFETCH_KEYS the next head's pages are asked for. */
+/* With fewer sums than this (of 16 lanes) heads run side by side; ranges longer than PREFETCH_KEYS are asked for ahead. */
 enum { SUMS_OF_A_HEAD = 4, PREFETCH_KEYS = 64 };
 
 /* kind is a constant. */
@@ -82,7 +82,7 @@ VECTOR void heads_product(const panel_product *p, weight_kind kind, size_t x_hea
     for (int h = 0; h < ATTEND_HEADS; h++, one.x += x_head, one.y += y_head, one.piece_offset += w_head) product_of(&one, kind);
 }
 
-/* Pages lie anywhere, so that the processor cannot foresee the next block: all of a head's are asked for before they are needed. */
+/* Pages lie anywhere, so that the processor cannot foresee the next block: the first head's are asked for at the start. */
 VECTOR void blocks_prefetch(const void *const *blocks, int n_keys, size_t offset, size_t token_bytes) {
     for (int at = 0; at < n_keys; at += 16) {
         const unsigned char *from = (const unsigned char *)blocks[at / 16] + offset;
@@ -93,11 +93,10 @@ VECTOR void blocks_prefetch(const void *const *blocks, int n_keys, size_t offset
 
 /* Heads [h, h + n_h): one, or ATTEND_HEADS. */
 VECTOR void heads_attend(const row_attention *a, weight_kind kind, int h, int n_h) {
-    const size_t row = (size_t)a->head_dim, group = (size_t)a->group, token = row * weight_bytes(kind);
-    const bool far = a->n_keys > PREFETCH_KEYS;
+    const size_t row = (size_t)a->head_dim, group = (size_t)a->group;
     panel_product scores = row_attention_scores(a, h), values = row_attention_values(a, h);
-    if (far) blocks_prefetch(a->values, a->n_keys, values.piece_offset, token);
     if (n_h == 1) {
+        scores.ahead = values.ahead = h + 1 < a->n_heads ? a->head_bytes : 0; /* the next head's lie in the same pages */
         product_of(&scores, kind);
     } else {
         heads_product(&scores, kind, group * row, group * a->ld_scores, a->head_bytes);
@@ -106,8 +105,6 @@ VECTOR void heads_attend(const row_attention *a, weight_kind kind, int h, int n_
         size_t at = (size_t)(h * a->group + r);
         softmax(a->scores + (size_t)r * a->ld_scores, a->n_keys, a->scale, a->softcap, &a->max[at], &a->sum[at]);
     }
-    if (far && h + n_h < a->n_heads)
-        blocks_prefetch(a->keys, a->n_keys, scores.piece_offset + (size_t)n_h * a->head_bytes, token);
     if (n_h == 1) {
         product_of(&values, kind);
     } else {
@@ -116,8 +113,13 @@ VECTOR void heads_attend(const row_attention *a, weight_kind kind, int h, int n_
 }
 
 VECTOR void attend(const row_attention *a, weight_kind kind) {
-    const bool together = a->n_keys <= PREFETCH_KEYS || a->group * a->head_dim < 16 * SUMS_OF_A_HEAD;
+    const bool far = a->n_keys > PREFETCH_KEYS, together = !far || a->group * a->head_dim < 16 * SUMS_OF_A_HEAD;
+    const size_t token = (size_t)a->head_dim * weight_bytes(kind);
     int h = 0;
+    if (far) {
+        blocks_prefetch(a->keys, a->n_keys, 0, token);
+        blocks_prefetch(a->values, a->n_keys, 0, token);
+    }
     for (; together && h + ATTEND_HEADS <= a->n_heads; h += ATTEND_HEADS) heads_attend(a, kind, h, ATTEND_HEADS);
     for (; h < a->n_heads; h++) heads_attend(a, kind, h, 1);
 }

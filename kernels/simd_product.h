@@ -178,7 +178,7 @@ VECTOR void blocks_product(const panel_product *all, weight_kind kind) {
 VECTOR void product(const panel_product *p, weight_kind kind) {
     int n_chunks = (p->width + 15) / 16;
     if (p->n_t <= rows_of_tile(kind) || p->chunks != NULL || p->segments != NULL || p->n_k == 0) {
-        rows_tiled(p, kind, 0, n_chunks, PREFETCH_BYTES);
+        rows_tiled(p, kind, 0, n_chunks, p->chunks != NULL || p->segments != NULL ? p->ahead : PREFETCH_BYTES);
     } else {
         blocks_product(p, kind);
     }

@@ -229,7 +229,7 @@ static void run_explain(const run *r) {
     const model *m = r->s.model;
     size_t i;
     json_t *line;
-    fprintf(stderr, "model: %s, layout %s, %llu parameters, kernels %s, %d threads, %d found for a step of one row\n",
+    fprintf(stderr, "model: %s, layout %s, %llu parameters, kernels %s, threads: %d, %d found for a step of one row\n",
             r->s.name, m->layout, (unsigned long long)config_params(&m->config).total, engine_isa(r->s.engine),
             engine_n_threads(r->s.engine), engine_workers_found(r->s.engine, 1));
     json_array_foreach(m->assumptions, i, line) fprintf(stderr, "assumed: %s\n", json_string_value(line));

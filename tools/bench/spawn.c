@@ -33,6 +33,7 @@ static double run(char **command, long *peak) {
     if (child == 0) {
         int nowhere = open("/dev/null", O_WRONLY);
         dup2(nowhere, 1);
+        dup2(nowhere, 2);
         execvp(command[0], command);
         _exit(127);
     }
