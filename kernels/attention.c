@@ -221,7 +221,8 @@ static int ranges_in_all(const attention_task *tasks, int n_tasks, const attenti
     return n;
 }
 
-/* Ranges apart: item i is the i-th (task, head, range) counted through, or (task, range) with all heads where these are enough; partials lie one after another in that order. */
+/* Ranges apart: item i is the i-th (task, head, range) counted through, or (task, range) with all heads where these are enough; partials lie one
+ * after another in that order. */
 static void attention_by_range(float *out, const float *q, const attention_task *tasks, int n_tasks, const attention_shape *s,
                                float *partials, worker *w) {
     int heads = ranges_in_all(tasks, n_tasks, s) >= PARTIAL_JOBS * w->n_workers ? s->n_kv_heads : 1;

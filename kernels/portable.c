@@ -67,11 +67,33 @@ static inline float half(uint16_t h) {
     }
 
 DEFINE_CHUNK(chunk_f32, float, AS_FLOAT)
-DEFINE_CHUNK(chunk_f16, uint16_t, half)
 DEFINE_CHUNK(chunk_i8, int8_t, AS_FLOAT)
 DEFINE_PRODUCT(product_f32, chunk_f32, float)
-DEFINE_PRODUCT(product_f16, chunk_f16, uint16_t)
 DEFINE_PRODUCT(product_i8, chunk_i8, int8_t)
+
+/* Converted a piece at a time, once for all rows: without an instruction for it a conversion costs more than many multiply-adds. */
+static void product_f16(const panel_product *p) {
+    enum { PIECE = 256 };
+    float w32[PIECE * PANEL_ROWS];
+    int segment = p->segments == NULL || p->n_k < p->segment_k ? p->n_k : p->segment_k;
+    for (int c = 0; c * PANEL_ROWS < p->width; c++) {
+        int lanes = p->width - c * PANEL_ROWS < PANEL_ROWS ? p->width - c * PANEL_ROWS : PANEL_ROWS, k = 0, s = 0, within = 0;
+        do { /* at least once: no k gives zeros */
+            int left = p->n_k - k < segment - within ? p->n_k - k : segment - within, n_k = left < PIECE ? left : PIECE;
+            const uint16_t *w = (const uint16_t *)panel_piece(p, s, c, sizeof *w) + (size_t)within * p->k_stride;
+            for (int i = 0; i < n_k; i++) {
+                for (int r = 0; r < lanes; r++) w32[i * lanes + r] = half(w[(size_t)i * p->k_stride + (size_t)r]);
+            }
+            for (int t = 0; t < p->n_t; t++) {
+                chunk_f32(p->y + (size_t)t * p->ldy + c * PANEL_ROWS, p->x + (size_t)t * p->ldx + k, w32, (size_t)lanes, n_k,
+                          lanes, p->more || k > 0);
+            }
+            k += n_k;
+            within += n_k;
+            if (within == segment) s++, within = 0;
+        } while (k < p->n_k);
+    }
+}
 
 /* One block of 32 of one panel against one row: exact integer sums, one for each of the panel's rows. */
 static void block_q8_dot(int32_t *restrict sums, const int8_t *restrict w, const int8_t *restrict x, int lanes) {

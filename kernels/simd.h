@@ -1,7 +1,7 @@
 /* simd.h - the kernels of kernels.h, written once over a vector of 16 floats.
  *
  *   vector_avx2.h, vector_avx512.h, vector_neon.h    the vector: what follows here, in one instruction set's registers
- *   simd_product.h, simd_q8.h, simd_rows.h           the kernels, in terms of the vector
+ *   simd_product.h, simd_q8.h, simd_rows.h, simd_attend.h    the kernels, in terms of the vector
  *   kernels_avx2.c, kernels_avx512.c, kernels_neon.c include a vector, then the kernels: one kernel_set each
  *
  * 16 lanes are 16 outputs (products) or 16 neighbours of a row (everything else), in every instruction set: so the order of every

@@ -36,10 +36,10 @@ awk 'NR == 1 { s = $1 } NR == 2 { printf "empty %.2f ms, tally %.2f ms: %.2f ms 
 echo
 echo "# Loading (and one step of 3 tokens), a whole process, median of 5; peak of memory over weights, pages and an empty process"
 idle=$(awk 'NR == 1 { print $2 }' "$work/start")
-echo '{"ids": [1, 2, 3], "n_predict": 1}' >"$work/prompt"
+echo '{"ids": [1, 2, 3], "n_predict": 1}' >"$work/prompt.jsonl"
 for model in "$@"; do
     for map in off on; do
-        set_by="--mmap $map -f $work/prompt -c 512 --parallel 1"
+        set_by="--mmap $map -f $work/prompt.jsonl -c 512 --parallel 1"
         # shellcheck disable=SC2086 # a list of arguments
         "$tally" batch -m "$model" $set_by 2>"$work/summary" >/dev/null
         # shellcheck disable=SC2086
