@@ -6,9 +6,10 @@ bool kv_layout_init(kv_layout *l, dtype type, int page_size, int n_kv_heads, int
     const kv_format *f = kv_format_of(type);
     *l = (kv_layout){.type = type, .format = f, .page_size = page_size, .n_kv_heads = n_kv_heads, .head_dim = head_dim};
     l->elem_bytes = f->elem_bytes;
-    size_t token;
-    return size_mul(2 * f->elem_bytes, (size_t)head_dim, &token) && size_add(token, 2 * f->scale_bytes, &token) &&
-           size_mul(token, (size_t)page_size, &l->head_bytes) && size_mul(l->head_bytes, (size_t)n_kv_heads, &l->page_bytes);
+    return size_mul(f->elem_bytes, (size_t)head_dim, &l->token_bytes) &&
+           size_add(l->token_bytes, f->scale_bytes, &l->token_bytes) &&
+           size_mul(2 * l->token_bytes, (size_t)page_size, &l->head_bytes) &&
+           size_mul(l->head_bytes, (size_t)n_kv_heads, &l->page_bytes);
 }
 
 /* Where things of one head lie in its page. */
@@ -50,7 +51,7 @@ bool kv_write(const kv_view *kv, int pos, const float *k, const float *v, const 
 /* Posts n tokens of one side of some heads, as far as they were cached before the step and as far as they are its own. */
 static void post_read(const kv_view *kv, int n_heads, int pos, int n, meter *m) {
     const kv_layout *l = kv->layout;
-    size_t token = (size_t)n_heads * ((size_t)l->head_dim * l->elem_bytes + l->format->scale_bytes);
+    size_t token = (size_t)n_heads * l->token_bytes;
     int cached = kv->n_cached - pos;
     cached = cached < 0 ? 0 : cached > n ? n : cached;
     meter_post(m, TERM_BYTES_KV_CACHED, (size_t)cached * token);
@@ -92,12 +93,12 @@ bool kv_span_get(kv_span *s, const kv_view *kv, int head, int n_heads, int from,
     const kv_layout *l = kv->layout;
     int width = 0;
     if (!span_is_even(l, from, to)) return false;
+    post_read(kv, 2 * n_heads, from, to - from, m);
     for (int pos = from, i = 0; pos < to; pos += KV_BLOCK, i++) {
         const unsigned char *base = head_base(kv, head, pos);
         s->keys[i] = base + keys_offset(l, pos % l->page_size, &width);
         s->values[i] = base + values_offset(l, pos % l->page_size);
     }
     s->k_stride = (size_t)width;
-    post_read(kv, 2 * n_heads, from, to - from, m);
     return true;
 }

@@ -34,8 +34,9 @@ typedef struct {
     const kv_format *format; /* of that type */
     int page_size, n_kv_heads, head_dim;
     size_t elem_bytes;
-    size_t head_bytes; /* of one K/V head in a page */
-    size_t page_bytes; /* of one page in one layer: n_kv_heads * head_bytes */
+    size_t token_bytes; /* of one token's K (or V) of one head, its scale included */
+    size_t head_bytes;  /* of one K/V head in a page */
+    size_t page_bytes;  /* of one page in one layer: n_kv_heads * head_bytes */
 } kv_layout;
 
 /* type: one that kv_format_of knows. False when a size overflows. */
