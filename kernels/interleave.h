@@ -39,7 +39,7 @@ static inline void transpose_square(unsigned char *out, size_t out_stride, const
             zipped[2 * i] = zip_low(v[i], v[i + n / 2], size);
             zipped[2 * i + 1] = zip_high(v[i], v[i + n / 2], size);
         }
-        memcpy(v, zipped, n * sizeof *v);
+        memcpy(v, zipped, n * sizeof *v); // cppcheck-suppress uninitvar -- n of them, two for each i
     }
     for (size_t k = 0; k < n; k++) memcpy(out + k * out_stride, &v[k], sizeof v[k]);
 }
