@@ -8,7 +8,7 @@ for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
 done
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-for test in product q8 rows; do
+for test in product q8 rows attend; do
     aarch64-linux-gnu-gcc -std=c11 -D_GNU_SOURCE -I. -Itools/neon -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror \
         -ffp-contract=off -fno-math-errno -fno-trapping-math -O2 -static -o "$out/$test" \
         tests/test_kernels_$test.c tests/guarded.c tests/kernel_sets.c kernels/isa.c kernels/kernels_neon.c kernels/portable.c \
