@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/kernels.h"
 #include "tools/bench_report.h"
 #include "tools/commands.h"
+#include "tools/plot.h"
 #include "tools/show.h"
 
 enum { MOST_ITEMS = 32, MOST_RESULTS = 4096 };
@@ -66,9 +68,10 @@ typedef struct {
     int n_prefills, n_batches, n_contexts, n_storages, n_isas;
 } bench_grid;
 
+static const char *const isas[] = {"auto", "portable", "avx2", "avx512", "neon"};
+
 static bool grid_parse(bench_grid *g, const bench_options *o) {
     static const char *const storages[] = {"auto", "f32", "f16", "int8"};
-    static const char *const isas[] = {"auto", "portable", "avx2", "avx512", "neon"};
     g->n_prefills = numbers_parse("prefill", o->prefills, 1, g->prefills);
     g->n_batches = numbers_parse("batches", o->batches, 1, g->batches);
     g->n_contexts = numbers_parse("contexts", o->contexts, 0, g->contexts);
@@ -132,6 +135,16 @@ static status grid_run(bench_log *log, const bench_grid *g, const bench_options 
     return st;
 }
 
+/* What would fail only when much has been measured. */
+static status grid_check(const bench_grid *g, const bench_options *o, error *e) {
+    for (int i = 0; i < g->n_isas; i++) {
+        if (kernel_set_choose(isas[g->isas[i]]) == NULL)
+            return error_set(e, ERR_UNSUPPORTED, "the instruction set %s is not to be had on this machine (--isa auto)",
+                             isas[g->isas[i]]);
+    }
+    return o->plot != NULL ? plot_check(o->plot, e) : OK;
+}
+
 static int bench_main(const bench_options *o, const bench_grid *g) {
     error e = {0};
     bench_log *log = calloc(1, sizeof *log);
@@ -140,8 +153,9 @@ static int bench_main(const bench_options *o, const bench_grid *g) {
         error_set(&e, ERR_MEMORY, "out of memory for the results");
         return tool_fail(&e);
     }
-    if (!o->json) (o->csv ? bench_csv_head : bench_print_head)();
-    status st = grid_run(log, g, o, &e);
+    status st = grid_check(g, o, &e);
+    if (st == OK && !o->json) (o->csv ? bench_csv_head : bench_print_head)();
+    if (st == OK) st = grid_run(log, g, o, &e);
     if (st == OK && o->plot != NULL) st = bench_plot(o->plot, log->results, log->n, &e);
     int rc = st == OK ? 0 : tool_fail(&e);
     if (st == OK && log->n_skipped > 0) {

@@ -8,6 +8,7 @@
 #include "tools/check_sweep.h"
 #include "tools/commands.h"
 #include "tools/ledger.h"
+#include "tools/plot.h"
 #include "tools/quality.h"
 #include "tools/quantity.h"
 #include "tools/residual.h"
@@ -221,6 +222,8 @@ int cmd_check(int argc, char **argv) {
     if (rc >= 0) return rc;
     if (o.sweep == NULL && (o.csv || o.plot != NULL)) return tool_usage("--csv and --plot are of a --sweep");
     if (o.prompt != NULL && o.ids != NULL) return tool_usage("one prompt: -p or --ids");
+    error e = {0};
+    if (o.plot != NULL && plot_check(o.plot, &e) != OK) return tool_fail(&e);
     if (o.quality != NULL) return quality_main(&o.session, o.quality, o.after, o.json);
     return o.sweep != NULL ? sweep_main(&o) : check_main(&o);
 }

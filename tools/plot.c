@@ -1,6 +1,7 @@
 #include "tools/plot.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <spawn.h>
@@ -73,6 +74,8 @@ static status spawn_gnuplot(pid_t *pid, FILE **in, error *e) {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, fd[0], STDIN_FILENO);
     posix_spawn_file_actions_addclose(&actions, fd[1]);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY,
+                                     0); /* where it draws when it cannot write */
     char *argv[] = {"gnuplot", "-", NULL};
     int rc = posix_spawnp(pid, "gnuplot", &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -86,15 +89,28 @@ static status spawn_gnuplot(pid_t *pid, FILE **in, error *e) {
     return error_set(e, ERR_IO, "gnuplot: %s", strerror(errno));
 }
 
-status plot_write(const char *path, const plot_axes *axes, const plot_series *series, size_t n_series, error *e) {
+/* NULL: a plot is not of that kind. */
+static const char *terminal_of(const char *path) {
     const char *dot = strrchr(path, '.');
-    const char *terminal = NULL;
-    if (dot != NULL && strcmp(dot, ".svg") == 0) terminal = "svg size 800,500 background 'white'";
-    if (dot != NULL && strcmp(dot, ".png") == 0) terminal = "png size 800,500";
-    if (terminal == NULL) return error_set(e, ERR_ARGUMENT, "%s: a plot is .svg or .png", path);
+    if (dot != NULL && strcmp(dot, ".svg") == 0) return "svg size 800,500 background 'white'";
+    return dot != NULL && strcmp(dot, ".png") == 0 ? "png size 800,500" : NULL;
+}
+
+status plot_check(const char *path, error *e) {
+    if (terminal_of(path) == NULL) return error_set(e, ERR_ARGUMENT, "%s: a plot is .svg or .png", path);
+    int file = open(path, O_WRONLY | O_CREAT, 0666);
+    if (file < 0) return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    close(file);
+    return OK;
+}
+
+status plot_write(const char *path, const plot_axes *axes, const plot_series *series, size_t n_series, error *e) {
+    const char *terminal = terminal_of(path);
+    status s = plot_check(path, e);
+    if (s != OK) return s;
     pid_t pid;
     FILE *in;
-    status s = spawn_gnuplot(&pid, &in, e);
+    s = spawn_gnuplot(&pid, &in, e);
     if (s != OK) return s;
     void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* gnuplot may end early: that is its exit status, not our death */
     print_axes(in, path, terminal, axes);

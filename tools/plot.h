@@ -23,6 +23,9 @@ typedef struct {
     const char *mark_name;
 } plot_axes;
 
+/* Will PATH do: .svg or .png, in a place that can be written? Asked before anything is measured. */
+status plot_check(const char *path, error *e);
+
 /* Writes PATH: .svg or .png by its ending. Fails with advice where gnuplot is not installed. */
 status plot_write(const char *path, const plot_axes *axes, const plot_series *series, size_t n_series, error *e);
 

@@ -16,4 +16,12 @@ same "and said" 1 "$(grep -c '2 cases were left out' "$work/err")"
 expect_error 2 '--batches takes' -- "$TALLY" bench $run --batches 1,x
 expect_error 2 "'q7' is not known" -- "$TALLY" bench $run --storages f32,q7
 check "tally bench --help succeeds" "$TALLY" bench --help
+# What would fail at the end is said before anything is measured.
+expect_error 1 'p\.jpg: a plot is \.svg or \.png' -- "$TALLY" bench $run --plot "$work/p.jpg"
+same "nothing was measured first" "" "$(cat "$work/out")"
+expect_error 1 'nowhere/p\.svg: No such file' -- "$TALLY" bench $run --csv --plot "$work/nowhere/p.svg"
+same "and nothing is drawn into the table" "" "$(cat "$work/out")"
+if [ "$(uname -m)" = x86_64 ]; then missing=neon; else missing=avx2; fi
+expect_error 1 "instruction set $missing is not to be had" -- "$TALLY" bench $run --isas portable,$missing --csv
+same "before the first case" "" "$(cat "$work/out")"
 done_testing
