@@ -230,8 +230,8 @@ static void run_explain(const run *r) {
     size_t i;
     json_t *line;
     fprintf(stderr, "model: %s, layout %s, %llu parameters, kernels %s, threads: %d, %d found for a step of one row\n",
-            r->s.name, m->layout[0] != '\0' ? m->layout : "none", (unsigned long long)config_params(&m->config).total, engine_isa(r->s.engine),
-            engine_n_threads(r->s.engine), engine_workers_found(r->s.engine, 1));
+            r->s.name, m->layout[0] != '\0' ? m->layout : "none", (unsigned long long)config_params(&m->config).total,
+            engine_isa(r->s.engine), engine_n_threads(r->s.engine), engine_workers_found(r->s.engine, 1));
     json_array_foreach(m->assumptions, i, line) fprintf(stderr, "assumed: %s\n", json_string_value(line));
     if (r->s.no_tokenizer.code != OK) fprintf(stderr, "no tokenizer: %s\n", r->s.no_tokenizer.message);
     for (int k = 0; k < r->o->generation.samples && r->all != NULL; k++) {
