@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "kernels/rows.h"
+
 const char *const step_op_names[N_OPS] = {
 #define OP_NAME(id, name) name,
     OP_LIST(OP_NAME)
@@ -110,13 +112,6 @@ void step_prepare(step *s, step_sequence *seqs, int n_seqs) {
     if (s->model->config.window > 0) tasks_prepare(s, &s->windowed_tasks, false);
 }
 
-/* x - x is 0 for every finite x, and NaN for the others. */
-static bool all_finite(const float *x, size_t n) {
-    float sum = 0;
-    for (size_t i = 0; i < n; i++) sum += x[i] - x[i];
-    return sum == 0.0f;
-}
-
 void step_judge(step *s) {
     const float *logits = s->logits;
     for (int i = 0, row = 0; i < s->n_seqs; i++) {
@@ -126,7 +121,7 @@ void step_judge(step *s) {
         for (int t = q->n_new - 1; t >= 0; t--) {
             if (!s->stored[row + t]) q->bad_position = s->pos[row + t];
         }
-        q->finite = q->bad_position < 0 && all_finite(logits, n);
+        q->finite = q->bad_position < 0 && row_finite(logits, n);
         if (n > 0) logits += n;
         row += q->n_new;
     }

@@ -3,16 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* An exponent of all ones is an infinity or a NaN. Bits, because a sum of floats has an order and would not be vectorised. */
-static bool all_finite(const float *x, int n) {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
-    }
-    return bad == 0;
-}
+#include "kernels/finite.h"
 
 static bool f32_write(unsigned char *to, const float *x, int n, size_t stride, unsigned char *scale,
                       const kernel_set *kernels) {
@@ -22,7 +13,7 @@ static bool f32_write(unsigned char *to, const float *x, int n, size_t stride, u
     } else {
         for (int e = 0; e < n; e++) memcpy(to + (size_t)e * stride * sizeof *x, &x[e], sizeof *x);
     }
-    return all_finite(x, n);
+    return all_finite(x, (size_t)n);
 }
 
 static void f32_to_f32(float *out, const void *in, size_t n, const kernel_set *kernels) {
@@ -75,7 +66,7 @@ static bool int8_write(unsigned char *to, const float *x, int n, size_t stride, 
     (void)kernels;
     float top = 0;
     for (int e = 0; e < n; e++) top = fabsf(x[e]) > top || x[e] != x[e] ? fabsf(x[e]) : top;
-    uint16_t h = f32_to_f16(all_finite(x, n) ? top / 127.0f : NAN);
+    uint16_t h = f32_to_f16(all_finite(x, (size_t)n) ? top / 127.0f : NAN);
     memcpy(scale, &h, sizeof h);
     float s = f16_to_f32(h), inverse = s > 0 ? 1.0f / s : 0.0f;
     for (int e = 0; e < n; e++) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/finite.h"
 #include "kernels/kernels.h"
 
 /* The accessor of table rows: posts what the row takes as stored. */
@@ -138,4 +139,8 @@ void rows_scale_cap(float *x, int n_rows, int n, float scale, float cap, worker 
         }
     }
     worker_barrier(w);
+}
+
+bool row_finite(const float *x, size_t n) {
+    return all_finite(x, n);
 }

@@ -41,4 +41,7 @@ void rows_rope(float *x, int n_heads, int head_dim, const float *cos_sin, int ro
 /* Multiplies by scale (1: not), then cap * tanh(x / cap) (0: not). */
 void rows_scale_cap(float *x, int n_rows, int n, float scale, float cap, worker *w);
 
+/* Neither an infinity nor a NaN among n numbers? Of a step's results: nothing is posted. */
+bool row_finite(const float *x, size_t n);
+
 #endif
