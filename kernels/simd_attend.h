@@ -54,11 +54,7 @@ VECTOR void heads_tile(const panel_product *p, weight_kind kind, int n_h, int t,
     for (int h = 0; h < n_h; h++) {
 #pragma GCC unroll 8
         for (int i = 0; i < n_t; i++) {
-            float *at = y + (size_t)h * y_head + (size_t)i * p->ldy;
-            if (full)
-                vf_store(at, acc[h][i]);
-            else
-                vf_store_n(at, acc[h][i], m);
+            lanes_store(y + (size_t)h * y_head + (size_t)i * p->ldy, acc[h][i], full, m);
         }
     }
 }

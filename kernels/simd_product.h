@@ -17,12 +17,23 @@
 
 typedef enum { WEIGHT_F32, WEIGHT_F16, WEIGHT_I8 } weight_kind;
 
+/* All 16 lanes, or (full false) those of m. full is a constant. */
+VECTOR vf lanes_load(const float *p, bool full, vm m) {
+    return full ? vf_load(p) : vf_load_n(p, m);
+}
+VECTOR void lanes_store(float *p, vf v, bool full, vm m) {
+    if (full) {
+        vf_store(p, v);
+    } else {
+        vf_store_n(p, v, m);
+    }
+}
+
 VECTOR size_t weight_bytes(weight_kind kind) {
     return kind == WEIGHT_F32 ? 4 : kind == WEIGHT_F16 ? 2 : 1;
 }
 VECTOR vf weight_load(const unsigned char *w, weight_kind kind, bool full, vm m) {
-    if (kind == WEIGHT_F32)
-        return full ? vf_load((const float *)(const void *)w) : vf_load_n((const float *)(const void *)w, m);
+    if (kind == WEIGHT_F32) return lanes_load((const float *)(const void *)w, full, m);
     if (kind == WEIGHT_F16) return full ? vf_from_half(w) : vf_from_half_n(w, m);
     return full ? vf_from_int8(w) : vf_from_int8_n(w, m);
 }
@@ -39,7 +50,7 @@ VECTOR void tile_product(const panel_product *p, weight_kind kind, int t, int n_
 #pragma GCC unroll 12
         for (int j = 0; j < n_c; j++) {
             const float *at = y + (size_t)i * p->ldy + j * 16;
-            acc[i][j] = !p->more ? vf_set(0.0f) : full ? vf_load(at) : vf_load_n(at, m);
+            acc[i][j] = !p->more ? vf_set(0.0f) : lanes_load(at, full, m);
         }
     }
     for (int done = 0, s = 0, n_k; done < p->n_k; done += n_k, s++) {
@@ -66,11 +77,7 @@ VECTOR void tile_product(const panel_product *p, weight_kind kind, int t, int n_
     for (int i = 0; i < n_t; i++) {
 #pragma GCC unroll 12
         for (int j = 0; j < n_c; j++) {
-            float *at = y + (size_t)i * p->ldy + j * 16;
-            if (full)
-                vf_store(at, acc[i][j]);
-            else
-                vf_store_n(at, acc[i][j], m);
+            lanes_store(y + (size_t)i * p->ldy + j * 16, acc[i][j], full, m);
         }
     }
 }
@@ -177,8 +184,9 @@ VECTOR void blocks_product(const panel_product *all, weight_kind kind) {
 /* One tile of rows streams through all weights. Pieces that lie apart are a cache's, and short. */
 VECTOR void product(const panel_product *p, weight_kind kind) {
     int n_chunks = (p->width + 15) / 16;
-    if (p->n_t <= rows_of_tile(kind) || p->chunks != NULL || p->segments != NULL || p->n_k == 0) {
-        rows_tiled(p, kind, 0, n_chunks, p->chunks != NULL || p->segments != NULL ? p->ahead : PREFETCH_BYTES);
+    bool pieces = p->chunks != NULL || p->segments != NULL;
+    if (pieces || p->n_t <= rows_of_tile(kind) || p->n_k == 0) {
+        rows_tiled(p, kind, 0, n_chunks, pieces ? p->ahead : PREFETCH_BYTES);
     } else {
         blocks_product(p, kind);
     }

@@ -6,7 +6,7 @@
 #ifndef TALLY_SIMD_Q8_H
 #define TALLY_SIMD_Q8_H
 
-#include "kernels/simd.h"
+#include "kernels/simd_product.h"
 
 enum { Q8_STEPS = 8, Q8_SCALE = 2, Q8_BLOCK_BYTES = 34 };
 
@@ -24,7 +24,7 @@ VECTOR void tile_q8(const q8_product *p, int t, int n_t, int c, int n_c, bool fu
 #pragma GCC unroll 8
         for (int j = 0; j < n_c; j++) {
             const float *at = y + (size_t)i * p->ldy + j * 16;
-            acc[i][j] = !p->more ? vf_set(0.0f) : full ? vf_load(at) : vf_load_n(at, m);
+            acc[i][j] = !p->more ? vf_set(0.0f) : lanes_load(at, full, m);
         }
     }
     for (int b = 0; b < p->n_blocks; b++, w += lanes * Q8_BLOCK_BYTES, x += 32) {
@@ -60,11 +60,7 @@ VECTOR void tile_q8(const q8_product *p, int t, int n_t, int c, int n_c, bool fu
     for (int i = 0; i < n_t; i++) {
 #pragma GCC unroll 8
         for (int j = 0; j < n_c; j++) {
-            float *at = y + (size_t)i * p->ldy + j * 16;
-            if (full)
-                vf_store(at, acc[i][j]);
-            else
-                vf_store_n(at, acc[i][j], m);
+            lanes_store(y + (size_t)i * p->ldy + j * 16, acc[i][j], full, m);
         }
     }
 }
