@@ -108,8 +108,7 @@ static void slice_product(float *y, size_t ldy, const panel_slice *s, const matr
 
 /* Does a product loop take the panels of m as they lie? Else they are decoded first. The one place that chooses. */
 static bool taken_as_it_lies(const matrix *m, const linear_input *in) {
-    product_kind kind = dtype_info(m->type)->storage->product;
-    return meets_int8(m, in->mode) || kind == PRODUCT_F32 || kind == PRODUCT_F16;
+    return meets_int8(m, in->mode) || dtype_info(m->type)->storage->product != PRODUCT_DECODED;
 }
 
 /* y[t][0..width) = x[t] . rows of n_panels panels. */
