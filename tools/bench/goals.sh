@@ -9,7 +9,7 @@ shift
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 cc=${CC:-cc}
-$cc -O2 -o "$work/spawn" "$here/spawn.c"
+$cc -O2 -I "$here/../.." -o "$work/spawn" "$here/spawn.c"
 echo 'int main(void) { return 0; }' >"$work/empty.c"
 $cc -O2 -o "$work/empty" "$work/empty.c"
 

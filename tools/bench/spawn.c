@@ -9,16 +9,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { MOST_COMMANDS = 16 };
+#include "kernels/clock.h"
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+enum { MOST_COMMANDS = 16 };
 
 static int compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -28,7 +23,7 @@ static int compare(const void *a, const void *b) {
 static double run(char **command, long *peak) {
     struct rusage use;
     int how;
-    double start = now();
+    double start = clock_seconds();
     pid_t child = vfork();
     if (child == 0) {
         int nowhere = open("/dev/null", O_WRONLY);
@@ -42,7 +37,7 @@ static double run(char **command, long *peak) {
         exit(1);
     }
     if (use.ru_maxrss > *peak) *peak = use.ru_maxrss;
-    return now() - start;
+    return clock_seconds() - start;
 }
 
 int main(int argc, char **argv) {
