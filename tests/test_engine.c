@@ -23,6 +23,15 @@ static model_config small_config(void) {
     return c;
 }
 
+static model *small_model(const model_config *c, uint64_t seed) {
+    model_options o;
+    model_options_init(&o);
+    model *m;
+    error err = {0};
+    if (model_random(&m, c, seed, &o, &err) != OK) fail_msg("%s", err.message);
+    return m;
+}
+
 typedef struct {
     uint64_t steps, mismatches;
     const model_config *c;
@@ -168,11 +177,7 @@ static void run_batch(engine *e, const int *order, int B, float *logits[MOST]) {
 static void a_sequence_gives_the_same_bits_alone_and_in_any_batch_in_any_order(void **state) {
     (void)state;
     model_config c = small_config();
-    model_options mo;
-    model_options_init(&mo);
-    model *m;
-    error err = {0};
-    assert_int_equal(model_random(&m, &c, 11, &mo, &err), OK);
+    model *m = small_model(&c, 11);
     check k = {.c = &c};
     size_t bytes = (size_t)STEPS * (size_t)c.n_vocab * sizeof(float);
     float *alone[MOST], *batched[MOST];
@@ -221,11 +226,8 @@ static void the_number_of_workers_is_found_while_bits_and_counts_stay(void **sta
     (void)state;
     enum { N = 300 };
     model_config c = small_config();
-    model_options mo;
-    model_options_init(&mo);
-    model *m;
+    model *m = small_model(&c, 5);
     error err = {0};
-    assert_int_equal(model_random(&m, &c, 5, &mo, &err), OK);
     trial_check k = {.counts = {.c = &c}, .least = 256};
     engine *one = engine_make(m, 16, 1, &k.counts), *found = engine_make(m, 16, 0, &k.counts);
     engine_observe(found, compare_in_trial, &k);
@@ -256,11 +258,8 @@ static void the_number_of_workers_is_found_while_bits_and_counts_stay(void **sta
 static void a_step_with_little_work_wakes_no_thread(void **state) {
     (void)state;
     model_config c = small_config();
-    model_options mo;
-    model_options_init(&mo);
-    model *m;
+    model *m = small_model(&c, 5);
     error err = {0};
-    assert_int_equal(model_random(&m, &c, 5, &mo, &err), OK);
     engine_options o;
     engine_options_init(&o);
     engine *e;
@@ -284,11 +283,8 @@ static void decode_equals_prefill_equals_recompute_for_every_length_up_to_three_
     (void)state;
     enum { N = 49 };
     model_config c = small_config();
-    model_options mo;
-    model_options_init(&mo);
-    model *m;
+    model *m = small_model(&c, 5);
     error err = {0};
-    assert_int_equal(model_random(&m, &c, 5, &mo, &err), OK);
     check k = {.c = &c};
     engine *e = engine_make(m, 16, 1, &k);
     size_t V = (size_t)c.n_vocab;
@@ -319,11 +315,8 @@ static void the_context_holds_exactly_its_tokens(void **state) {
     (void)state;
     model_config c = small_config();
     c.n_ctx = 37;
-    model_options mo;
-    model_options_init(&mo);
-    model *m;
+    model *m = small_model(&c, 5);
     error err = {0};
-    assert_int_equal(model_random(&m, &c, 5, &mo, &err), OK);
     check k = {.c = &c};
     engine *e = engine_make(m, 16, 1, &k);
     int ids[38] = {0};
@@ -411,11 +404,8 @@ static void a_sum_that_overflows_stops_the_step(void **state) {
 static void a_forked_sequence_shares_its_pages_and_both_go_on_as_if_alone(void **state) {
     (void)state;
     model_config c = small_config();
-    model_options mo;
-    model_options_init(&mo);
-    model *m;
+    model *m = small_model(&c, 5);
     error err = {0};
-    assert_int_equal(model_random(&m, &c, 5, &mo, &err), OK);
     check k = {.c = &c};
     engine *e = engine_make(m, 16, 1, &k);
     size_t V = (size_t)c.n_vocab;
